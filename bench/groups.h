@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The groups of the benchmark: each measures one thing on all its sides in one interleaved run and
+ * adds its rows to the report. */
+#ifndef PAWL_GROUPS_H
+#define PAWL_GROUPS_H
+
+#include "lib/pair.h"
+#include "lib/report.h"
+#include "lib/server.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bench {
+    const struct server *server;
+    struct pair_pattern pattern; /* what the library sends for a pair */
+    struct report report;
+    size_t rounds;
+    bool quick;
+};
+
+struct group {
+    const char *name; /* for --only */
+    const char *title;
+    bool needs_pattern;               /* repeats what the library sends */
+    bool (*run)(struct bench *bench); /* false: a side failed and has said why */
+};
+
+/* How long a slice lasts. */
+int64_t bench_slice_ns(const struct bench *bench, int64_t normal_ms);
+
+bool group_one_tcp(struct bench *bench);
+bool group_one_unix(struct bench *bench);
+bool group_waiting(struct bench *bench);
+bool group_latency(struct bench *bench);
+bool group_many(struct bench *bench);
+bool group_hot(struct bench *bench);
+bool group_shares(struct bench *bench);
+bool group_handover(struct bench *bench);
+bool group_file(struct bench *bench);
+bool group_memory(struct bench *bench);
+bool group_renewal(struct bench *bench);
+
+#endif

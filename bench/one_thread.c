@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One thread that acquires and releases one free lock as fast as it can: the library, hiredis, and
+ * the floor, which is a bare socket with one send and one recv for each command. All send the same
+ * commands (lib/pair.h).
+ *
+ * The library is also measured while eight other threads of the same client wait for a lock that
+ * somebody else holds, and, in another group, by the latency of each acquire. */
+#include "groups.h"
+#include "lib/clock.h"
+#include "lib/die.h"
+#include "lib/ours.h"
+#include "lib/place.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PAIRS_BETWEEN_LOOKS = 16, /* at the clock */
+    LATENCIES_MAX = 200000,
+    WAITERS_MAX = 8,
+    WAITED_NAME = 500000, /* of the locks that are held elsewhere */
+    SLICE_MS = 200,
+};
+
+struct single_arg {
+    const struct bench *bench;
+    enum transport transport;
+    enum placement placement;
+    unsigned name_number;
+    bool timed;          /* take the time of each acquire */
+    size_t waiter_count; /* the library only */
+    bool waiters_apart;  /* each waits for a lock of its own */
+};
+
+struct single {
+    const struct single_arg *arg;
+    struct pair pair;
+    int fd;                /* floor */
+    redisContext *context; /* hiredis */
+    pawl_client *client;   /* the library */
+    pawl_lock *lock;
+    pawl_lock *waited[WAITERS_MAX];
+    pthread_t waiters[WAITERS_MAX];
+    int64_t *latencies_ns;
+    size_t latency_count;
+};
+
+/* ===== The loop ===== */
+
+typedef void (*single_step)(struct single *single);
+
+static void run_timed(struct single *single, single_step acquire, single_step release)
+{
+    const int64_t began = now_ns();
+    acquire(single);
+    const int64_t latency_ns = now_ns() - began;
+    release(single);
+    if (single->latency_count < LATENCIES_MAX) {
+        single->latencies_ns[single->latency_count++] = latency_ns;
+    }
+}
+
+static void run(struct single *single, int64_t slice_ns, struct sample *sample, single_step acquire,
+    single_step release)
+{
+    const int64_t deadline = now_ns() + slice_ns;
+    uint64_t count = 0;
+    single->latency_count = 0;
+    while (now_ns() < deadline) {
+        for (int i = 0; i < PAIRS_BETWEEN_LOOKS; i++) {
+            if (single->arg->timed) {
+                run_timed(single, acquire, release);
+            } else {
+                acquire(single);
+                release(single);
+            }
+        }
+        count += PAIRS_BETWEEN_LOOKS;
+    }
+    sample->count = (double)count;
+    sample->values[0] = percentile(single->latencies_ns, single->latency_count, 50) / 1000;
+    sample->values[1] = percentile(single->latencies_ns, single->latency_count, 99) / 1000;
+}
+
+static struct single *single_open(const struct single_arg *arg)
+{
+    struct single *single = calloc(1, sizeof *single);
+    place_self(arg->placement);
+    single->arg = arg;
+    single->latencies_ns = calloc(LATENCIES_MAX, sizeof single->latencies_ns[0]);
+    return single;
+}
+
+static void single_close(struct single *single)
+{
+    free(single->latencies_ns);
+    free(single);
+}
+
+/* ===== The floor ===== */
+
+static void *floor_open(const void *arg)
+{
+    struct single *single = single_open(arg);
+    pair_open(&single->pair, &single->arg->bench->pattern, single->arg->name_number);
+    single->fd = server_connect_raw(single->arg->bench->server, single->arg->transport);
+    return single;
+}
+
+static void floor_acquire(struct single *single)
+{
+    command_exchange_raw(&single->pair.acquire, single->fd);
+}
+
+static void floor_release(struct single *single)
+{
+    command_exchange_raw(&single->pair.release, single->fd);
+    pair_advance(&single->pair);
+}
+
+static void floor_slice(void *self, int64_t slice_ns, struct sample *sample)
+{
+    run(self, slice_ns, sample, floor_acquire, floor_release);
+}
+
+static void floor_close(void *self)
+{
+    struct single *single = self;
+    pair_close(&single->pair);
+    close(single->fd);
+    single_close(single);
+}
+
+static const struct side_kind floor_kind = {"floor", floor_open, floor_slice, floor_close};
+
+/* ===== hiredis ===== */
+
+static void *hiredis_open(const void *arg)
+{
+    struct single *single = single_open(arg);
+    pair_open(&single->pair, &single->arg->bench->pattern, single->arg->name_number);
+    single->context = server_connect(single->arg->bench->server, single->arg->transport);
+    return single;
+}
+
+static void hiredis_acquire(struct single *single)
+{
+    command_exchange_hiredis(&single->pair.acquire, single->context);
+}
+
+static void hiredis_release(struct single *single)
+{
+    command_exchange_hiredis(&single->pair.release, single->context);
+    pair_advance(&single->pair);
+}
+
+static void hiredis_slice(void *self, int64_t slice_ns, struct sample *sample)
+{
+    run(self, slice_ns, sample, hiredis_acquire, hiredis_release);
+}
+
+static void hiredis_close(void *self)
+{
+    struct single *single = self;
+    pair_close(&single->pair);
+    redisFree(single->context);
+    single_close(single);
+}
+
+static const struct side_kind hiredis_kind = {
+    "hiredis", hiredis_open, hiredis_slice, hiredis_close};
+
+static void argv_acquire(struct single *single)
+{
+    command_exchange_hiredis_argv(&single->pair.acquire, single->context);
+}
+
+static void argv_release(struct single *single)
+{
+    command_exchange_hiredis_argv(&single->pair.release, single->context);
+    pair_advance(&single->pair);
+}
+
+static void argv_slice(void *self, int64_t slice_ns, struct sample *sample)
+{
+    run(self, slice_ns, sample, argv_acquire, argv_release);
+}
+
+static const struct side_kind argv_kind = {"hiredis argv", hiredis_open, argv_slice, hiredis_close};
+
+/* ===== The library ===== */
+
+static void *wait_for_lock(void *arg)
+{
+    pawl_lock *lock = arg;
+    const pawl_status status = pawl_lock_acquire(lock, PAWL_FOREVER);
+    if (status != PAWL_CANCELED) {
+        die("the waiter's acquire: %s: %s", pawl_status_string(status), pawl_last_error());
+    }
+    return NULL;
+}
+
+/* Until the server knows of every subscription; that the rest has queued up is a matter of 20 ms.
+ */
+static void await_subscriptions(const struct server *server, size_t count)
+{
+    const int64_t deadline = now_ns() + 5 * NS_PER_S;
+    size_t found = 0;
+    while (found < count) {
+        redisReply *reply = server_command(server, "PUBSUB CHANNELS");
+        found = reply->elements;
+        freeReplyObject(reply);
+        if (now_ns() > deadline) {
+            die("%zu channels are subscribed, not %zu", found, count);
+        }
+        pause_ns(20 * NS_PER_MS);
+    }
+}
+
+static void start_waiters(struct single *single)
+{
+    const struct single_arg *arg = single->arg;
+    for (size_t i = 0; i < arg->waiter_count; i++) {
+        char name[PAIR_NAME_SIZE + 1];
+        pair_name(name, WAITED_NAME + (arg->waiters_apart ? (unsigned)i + 1 : 0));
+        single->waited[i] = ours_lock(single->client, name, NULL);
+        if (pthread_create(&single->waiters[i], NULL, wait_for_lock, single->waited[i]) != 0) {
+            die("cannot start the waiters");
+        }
+    }
+    if (arg->waiter_count > 0) {
+        await_subscriptions(arg->bench->server, arg->waiters_apart ? arg->waiter_count : 1);
+    }
+}
+
+static void *ours_side_open(const void *arg)
+{
+    struct single *single = single_open(arg);
+    char name[PAIR_NAME_SIZE + 1];
+    pair_name(name, single->arg->name_number);
+    single->client = ours_open(server_url(single->arg->bench->server, single->arg->transport));
+    single->lock = ours_lock(single->client, name, NULL);
+    start_waiters(single);
+    return single;
+}
+
+static void ours_step_acquire(struct single *single)
+{
+    ours_acquire(single->lock);
+}
+
+static void ours_step_release(struct single *single)
+{
+    ours_release(single->lock);
+}
+
+static void ours_slice(void *self, int64_t slice_ns, struct sample *sample)
+{
+    run(self, slice_ns, sample, ours_step_acquire, ours_step_release);
+}
+
+static void ours_side_close(void *self)
+{
+    struct single *single = self;
+    for (size_t i = 0; i < single->arg->waiter_count; i++) {
+        pawl_lock_cancel(single->waited[i]);
+        pthread_join(single->waiters[i], NULL);
+        pawl_lock_close(single->waited[i]);
+    }
+    pawl_lock_close(single->lock);
+    pawl_client_close(single->client);
+    single_close(single);
+}
+
+static const struct side_kind ours_kind = {"pawl", ours_side_open, ours_slice, ours_side_close};
+
+/* ===== Groups ===== */
+
+/* One transport and one placement, and what its rows are called. */
+struct setting {
+    const char *group;
+    enum transport transport;
+    enum placement placement;
+    const char *pairs;
+    const char *cpu;
+    const char *both; /* NULL: no row for the CPU time of client and server together */
+};
+
+/* The sides' places in the rounds. */
+enum { OURS, FLOOR, HIREDIS, ARGV, SIDE_COUNT };
+
+static bool run_single_rounds(struct bench *bench, struct rounds *rounds, struct side *sides,
+    size_t side_count, enum placement placement)
+{
+    place_server(bench->server, placement);
+    const bool good = rounds_run(
+        rounds, bench->server, sides, side_count, bench->rounds, bench_slice_ns(bench, SLICE_MS));
+    place_server(bench->server, PLACEMENT_FREE);
+    return good;
+}
+
+/* A row of one metric against one side. A must of 0 is none. */
+static void add_row(struct bench *bench, const struct rounds *rounds, const struct row *texts,
+    double (*metric)(const struct sample *sample), size_t side)
+{
+    struct row row = *texts;
+    row.ours = rounds_series(rounds, OURS, metric);
+    row.against = rounds_series(rounds, side, metric);
+    row.must_kind = row.must > 0 ? row.must_kind : MUST_NOT;
+    report_add(&bench->report, &row);
+}
+
+static void add_rows(
+    struct bench *bench, const struct setting *setting, const struct rounds *rounds)
+{
+    static const struct {
+        const char *name;
+        size_t side;
+        double rate_must;
+        double cpu_must;
+    } peers[] = {
+        {"floor", FLOOR, 0.95, 0}, {"hiredis", HIREDIS, 1.08, 0.87}, {"hiredis argv", ARGV, 0, 0}};
+    struct row row = {.group = setting->group};
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        row.what = setting->pairs;
+        row.unit = "/s";
+        row.against_name = peers[i].name;
+        row.must_kind = MUST_RATIO_AT_LEAST;
+        row.must = peers[i].rate_must;
+        add_row(bench, rounds, &row, sample_rate, peers[i].side);
+    }
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        row.what = setting->cpu;
+        row.unit = "us";
+        row.against_name = peers[i].name;
+        row.must_kind = MUST_RATIO_AT_MOST;
+        row.must = peers[i].cpu_must;
+        add_row(bench, rounds, &row, sample_cpu_us, peers[i].side);
+    }
+    if (setting->both != NULL) {
+        row = (struct row){.group = setting->group, .what = setting->both, .unit = "us"};
+        row.against_name = "floor";
+        add_row(bench, rounds, &row, sample_both_cpu_us, FLOOR);
+    }
+}
+
+static bool run_setting(struct bench *bench, const struct setting *setting)
+{
+    static const struct side_kind *const kinds[SIDE_COUNT] = {
+        &ours_kind, &floor_kind, &hiredis_kind, &argv_kind};
+    struct single_arg args[SIDE_COUNT];
+    struct side sides[SIDE_COUNT];
+    static struct rounds rounds;
+    for (unsigned i = 0; i < SIDE_COUNT; i++) {
+        args[i] = (struct single_arg){.bench = bench,
+            .transport = setting->transport,
+            .placement = setting->placement,
+            .name_number = 1 + i};
+        sides[i] = (struct side){.kind = kinds[i], .arg = &args[i]};
+    }
+    if (!run_single_rounds(bench, &rounds, sides, SIDE_COUNT, setting->placement)) {
+        return false;
+    }
+    add_rows(bench, setting, &rounds);
+    return true;
+}
+
+bool group_one_tcp(struct bench *bench)
+{
+    static const struct setting settings[] = {
+        {"one-tcp", TRANSPORT_TCP, PLACEMENT_SAME, "1 thread, TCP, same core: pairs",
+            "1 thread, TCP, same core: client CPU per pair",
+            "1 thread, TCP, same core: client + redis CPU per pair"},
+        {"one-tcp", TRANSPORT_TCP, PLACEMENT_APART, "1 thread, TCP, two cores: pairs",
+            "1 thread, TCP, two cores: client CPU per pair", NULL}};
+    return run_setting(bench, &settings[0]) && run_setting(bench, &settings[1]);
+}
+
+bool group_one_unix(struct bench *bench)
+{
+    static const struct setting settings[] = {
+        {"one-unix", TRANSPORT_UNIX, PLACEMENT_SAME, "1 thread, unix, same core: pairs",
+            "1 thread, unix, same core: client CPU per pair",
+            "1 thread, unix, same core: client + redis CPU per pair"},
+        {"one-unix", TRANSPORT_UNIX, PLACEMENT_APART, "1 thread, unix, two cores: pairs",
+            "1 thread, unix, two cores: client CPU per pair", NULL}};
+    return run_setting(bench, &settings[0]) && run_setting(bench, &settings[1]);
+}
+
+/* Locks that a stranger holds for the next minutes. */
+static void hold_elsewhere(const struct server *server)
+{
+    for (unsigned i = 0; i <= WAITERS_MAX; i++) {
+        char name[PAIR_NAME_SIZE + 1];
+        pair_name(name, WAITED_NAME + i);
+        freeReplyObject(server_command(server, "HSET %s %s 1", name, "stranger:1"));
+        freeReplyObject(server_command(server, "PEXPIRE %s 600000", name));
+    }
+}
+
+bool group_waiting(struct bench *bench)
+{
+    const enum placement place = PLACEMENT_SAME;
+    const struct single_arg args[] = {
+        {.bench = bench, .placement = place, .name_number = 1, .waiter_count = 8},
+        {.bench = bench, .placement = place, .name_number = 2},
+        {.bench = bench,
+            .placement = place,
+            .name_number = 3,
+            .waiter_count = 8,
+            .waiters_apart = true}};
+    struct side sides[] = {{.kind = &ours_kind, .arg = &args[0]},
+        {.kind = &floor_kind, .arg = &args[1]}, {.kind = &ours_kind, .arg = &args[2]}};
+    static struct rounds rounds;
+    hold_elsewhere(bench->server);
+    if (!run_single_rounds(bench, &rounds, sides, 3, place)) {
+        return false;
+    }
+    const struct series floor_rate = rounds_series(&rounds, 1, sample_rate);
+    report_add(&bench->report, &(struct row){.group = "waiting",
+                                   .what = "1 thread while 8 wait for another lock: pairs",
+                                   .unit = "/s",
+                                   .against_name = "floor",
+                                   .ours = rounds_series(&rounds, 0, sample_rate),
+                                   .against = floor_rate,
+                                   .must_kind = MUST_RATIO_AT_LEAST,
+                                   .must = 0.85});
+    report_add(&bench->report, &(struct row){.group = "waiting",
+                                   .what = "1 thread while 8 wait for 8 other locks: pairs",
+                                   .unit = "/s",
+                                   .against_name = "floor",
+                                   .ours = rounds_series(&rounds, 2, sample_rate),
+                                   .against = floor_rate});
+    return true;
+}
+
+static double sample_p50(const struct sample *sample)
+{
+    return sample->values[0];
+}
+
+static double sample_p99(const struct sample *sample)
+{
+    return sample->values[1];
+}
+
+bool group_latency(struct bench *bench)
+{
+    const enum placement place = PLACEMENT_SAME;
+    const struct single_arg args[] = {
+        {.bench = bench, .placement = place, .name_number = 1, .timed = true},
+        {.bench = bench, .placement = place, .name_number = 2, .timed = true}};
+    struct side sides[] = {
+        {.kind = &ours_kind, .arg = &args[0]}, {.kind = &floor_kind, .arg = &args[1]}};
+    static struct rounds rounds;
+    if (!run_single_rounds(bench, &rounds, sides, 2, place)) {
+        return false;
+    }
+    report_add(&bench->report, &(struct row){.group = "latency",
+                                   .what = "free lock, TCP: acquire, p50",
+                                   .unit = "us",
+                                   .against_name = "floor",
+                                   .ours = rounds_series(&rounds, 0, sample_p50),
+                                   .against = rounds_series(&rounds, 1, sample_p50)});
+    report_add(&bench->report, &(struct row){.group = "latency",
+                                   .what = "free lock, TCP: acquire, p99",
+                                   .unit = "us",
+                                   .against_name = "floor",
+                                   .ours = rounds_series(&rounds, 0, sample_p99),
+                                   .against = rounds_series(&rounds, 1, sample_p99)});
+    return true;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl.h: locks that several processes and hosts share.
+ *
+ * A complete program. Without a URL it locks among one user's processes on this machine and needs
+ * no server; PAWL_URL=redis://127.0.0.1 makes the same binary lock across hosts.
+ *
+ *     #include <pawl.h>
+ *     #include <stdio.h>
+ *
+ *     int main(void)
+ *     {
+ *         pawl_client *client = NULL;
+ *         pawl_lock *lock = NULL;
+ *         pawl_status status = pawl_client_open(NULL, NULL, &client);
+ *         if (status == PAWL_OK) {
+ *             status = pawl_lock_open(client, "nightly-report", NULL, &lock);
+ *         }
+ *         if (status == PAWL_OK) {
+ *             status = pawl_lock_acquire(lock, 5000);
+ *         }
+ *         if (status == PAWL_OK) {
+ *             printf("mine, with token %llu\n", (unsigned long long)pawl_lock_token(lock));
+ *             status = pawl_lock_release(lock);
+ *         }
+ *         if (status != PAWL_OK) {
+ *             fprintf(stderr, "%s\n", pawl_last_error());
+ *         }
+ *         pawl_lock_close(lock);
+ *         pawl_client_close(client);
+ *         return status == PAWL_OK ? 0 : 1;
+ *     }
+ *
+ * THE CONTRACT IN SHORT
+ *
+ * Threads: every function may be called from any thread. A function that may wait says WAITS; it
+ * ends by the limit it names, even if the server is frozen.
+ *
+ * Lost: a lock with a lease can be lost: the process was stopped for too long, the server lost its
+ * data, an operator broke the lock. It is never lost silently: on_lost is called, and
+ * pawl_lock_release() says PAWL_LOST. Give pawl_lock_token() along with what you write, and let the
+ * store refuse smaller tokens: then a late write does no harm either.
+ *
+ * Time: durations are milliseconds. Time is CLOCK_BOOTTIME, so a suspended machine has not stopped
+ * the clock. No wall clock decides anything on this side.
+ *
+ * Callbacks: they run one after another on one thread of the client (or in pawl_client_dispatch(),
+ * if chosen), with no lock of the library held. A call that WAITS, made inside a callback, answers
+ * PAWL_MISUSE. A slow callback delays later callbacks, nothing else.
+ *
+ * Memory: strings and options are copied. What an _open gives, the matching _close takes back;
+ * closing NULL is fine, and closing in the "wrong" order is safe.
+ *
+ * fork: a child inherits no lock. Its copies of the handles answer PAWL_MISUSE; open new ones. What
+ * the child does, and however it ends, never releases the parent's locks.
+ *
+ * Signals: the library installs no handlers, raises no SIGPIPE and never prints or aborts. */
+#ifndef PAWL_H
+#define PAWL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PAWL_VERSION_MAJOR 0
+#define PAWL_VERSION_MINOR 1
+#define PAWL_VERSION_PATCH 0
+
+#define PAWL_API __attribute__((visibility("default")))
+#define PAWL_CHECKED __attribute__((warn_unused_result))
+
+/* ===== Status ===== */
+
+/* What a call answers. Numbers are never reused. */
+typedef enum pawl_status {
+    PAWL_OK = 0,
+    /* Answers: nothing is broken. */
+    PAWL_BUSY = 1,     /* still held elsewhere when the wait ran out */
+    PAWL_CANCELED = 2, /* pawl_lock_cancel() or a close ended the wait */
+    PAWL_NOT_HELD = 3, /* the caller does not hold it, and did not lose it */
+    PAWL_LOST = 4,     /* it did, but the lease ended first: others may have run */
+    PAWL_DEADLOCK = 5, /* the caller would wait for itself */
+    /* Faults: no answer; trying again may help. */
+    PAWL_UNAVAILABLE = 20, /* the backend could not be reached or did not answer in time */
+    PAWL_DENIED = 21,      /* wrong credentials, or a right is missing */
+    PAWL_PROTOCOL = 22,    /* the peer does not speak the protocol, or broke it */
+    PAWL_NO_MEMORY = 23,
+    PAWL_REFUSED = 24, /* reachable, but not fit to keep this lock */
+    /* Mistakes: fix the calling code. */
+    PAWL_INVALID = 40,    /* an argument, option or URL makes no sense */
+    PAWL_MISUSE = 41,     /* right call, wrong moment: closed, forked, or inside a callback */
+    PAWL_UNSUPPORTED = 42 /* this engine or build cannot do it */
+} pawl_status;
+
+/* One word for a status: "busy". Never NULL. */
+PAWL_API const char *pawl_status_string(pawl_status status);
+
+/* What went wrong in the calling thread's last failed call, in a sentence that names the thing and,
+ * where there is one, the remedy. Valid until the thread's next call. Never NULL. */
+PAWL_API const char *pawl_last_error(void);
+
+/* ===== Client: one backend ===== */
+
+/* One backend, and the threads that serve it. Share one client in the whole process: calls share
+ * its connection, and callers that want the same lock queue up without asking the server. */
+typedef struct pawl_client pawl_client;
+
+/* How strictly to judge whether a server is fit to keep locks. A replica, a loading server and one
+ * that is failing over are refused unless the guard is off. */
+typedef enum pawl_guard {
+    PAWL_GUARD_ENFORCE = 0, /* also refuse a server that may evict locks */
+    PAWL_GUARD_WARN = 1,    /* log it and go on */
+    PAWL_GUARD_OFF = 2
+} pawl_guard;
+
+typedef enum pawl_log_level { PAWL_LOG_WARNING = 0, PAWL_LOG_NOTICE = 1 } pawl_log_level;
+typedef void (*pawl_log_callback)(pawl_log_level level, const char *message, void *arg);
+
+typedef struct pawl_client_options {
+    size_t size;                /* set by PAWL_CLIENT_OPTIONS_INIT */
+    int64_t timeout_ms;         /* for each exchange with the backend; 0: 1000. Also ?timeout= */
+    int64_t connect_timeout_ms; /* 0: 1000. Also ?connect_timeout= */
+    int64_t give_up_ms;         /* PAWL_FOREVER ends after so long without any answer; 0: 30000.
+                                   Also ?give_up= */
+    pawl_guard guard;           /* also ?guard=enforce|warn|off */
+    bool lazy;                  /* open succeeds before the first contact. Also ?lazy=1 */
+    bool dispatch;              /* callbacks run in pawl_client_dispatch(), not on our thread */
+    pawl_log_callback log;      /* NULL: silence. Runs like the other callbacks */
+    void *log_arg;
+} pawl_client_options;
+
+#define PAWL_CLIENT_OPTIONS_INIT                                                           \
+    {                                                                                      \
+        sizeof(pawl_client_options), 0, 0, 0, PAWL_GUARD_ENFORCE, false, false, NULL, NULL \
+    }
+
+/* Connect to the backend that the URL names:
+ *
+ *     redis://[user:password@]host[:port][/db]    redis+unix:///path.sock[?db=n]
+ *     file:///dir                                 memory:NAME (inside one process, for tests)
+ *
+ * NULL: the environment's PAWL_URL, and without one the embedded default, file: in /tmp/pawl-<uid>.
+ * What the query of the URL says (?timeout=500ms) stands over the options. A password need not
+ * stand in the URL: ?password_env=VARIABLE or ?password_file=/path. NULL options: the defaults.
+ * WAITS: until first contact and its checks are done, unless lazy; connect timeout + timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_client_open(
+    const char *url, const pawl_client_options *options, pawl_client **client_out);
+
+/* End all waits with PAWL_CANCELED, release what is still held, run the callbacks that are due, and
+ * free the client. Locks that are still open stay safe to close; their other calls answer
+ * PAWL_MISUSE. PAWL_UNAVAILABLE: a release went unheard; that lock ends with its lease. WAITS:
+ * timeout, and for a callback that is running. */
+PAWL_API pawl_status pawl_client_close(pawl_client *client);
+
+/* For event loops (options.dispatch): a descriptor that is readable while callbacks are due, or -1
+ * if dispatch was not chosen. It belongs to the client. */
+PAWL_API int pawl_client_fd(pawl_client *client);
+
+/* Run the callbacks that are due, on the calling thread; PAWL_MISUSE unless dispatch was chosen. */
+PAWL_API pawl_status pawl_client_dispatch(pawl_client *client);
+
+/* ===== Lock: one name ===== */
+
+/* One named lock, of one kind, through one client. */
+typedef struct pawl_lock pawl_lock;
+
+typedef enum pawl_kind {
+    PAWL_MUTEX = 0, /* Redisson's lock: hash, hold count, publish on release */
+    PAWL_FAIR = 1,
+    PAWL_READ = 2,
+    PAWL_WRITE = 3,
+    PAWL_SPIN = 4,
+    PAWL_PLAIN = 5 /* the textbook Redis lock: SET key token NX PX, compare-and-delete */
+} pawl_kind;
+
+/* Who holds: the calling thread, as with a pthread_mutex_t, or the handle, whatever the thread. */
+typedef enum pawl_owner { PAWL_OWNER_THREAD = 0, PAWL_OWNER_HANDLE = 1 } pawl_owner;
+
+/* Whether an owner that holds the lock may acquire it again. By default a thread may and a handle
+ * may not (PAWL_DEADLOCK). */
+typedef enum pawl_reentry {
+    PAWL_REENTRY_DEFAULT = 0,
+    PAWL_REENTRY_ALLOW = 1,
+    PAWL_REENTRY_REFUSE = 2
+} pawl_reentry;
+
+/* What on_lost and on_risk are told. Valid during the callback. */
+typedef struct pawl_event {
+    size_t size;
+    pawl_lock *lock;    /* the handle that the hold was first acquired through */
+    pawl_status status; /* PAWL_LOST; for on_risk PAWL_UNAVAILABLE */
+    uint64_t token;     /* of the hold in question */
+    uint64_t owner;     /* who held it, as pawl_owner_self() */
+} pawl_event;
+
+typedef void (*pawl_event_callback)(const pawl_event *event, void *arg);
+typedef void (*pawl_callback)(pawl_lock *lock, pawl_status status, void *arg);
+
+typedef struct pawl_lock_options {
+    size_t size; /* set by PAWL_LOCK_OPTIONS_INIT */
+    pawl_kind kind;
+    pawl_owner owner;
+    pawl_reentry reentry;
+    pawl_lock *same_owner_as; /* PAWL_OWNER_HANDLE: share that handle's owner */
+    int64_t lease_ms;         /* how long the lock outlives a holder that died; 10 or more */
+    bool renew;               /* extended in the background, every third of the lease, while held */
+    int64_t max_hold_ms;      /* the lease never reaches beyond acquire + this; 0: no limit */
+    unsigned handoff; /* passes inside this process before others get a turn; 0: the default */
+    bool release_unawaited; /* release returns when sent; a loss found later comes by on_lost */
+    int64_t warn_ms;        /* on_risk when less than this is left and renewal is failing;
+                               0: a third of the lease */
+    pawl_event_callback on_risk; /* once each time that the hold comes into danger */
+    pawl_event_callback on_lost; /* exactly once for every hold that is lost */
+    void *event_arg;
+} pawl_lock_options;
+
+#define PAWL_LOCK_OPTIONS_INIT                                                                \
+    {                                                                                         \
+        sizeof(pawl_lock_options), PAWL_MUTEX, PAWL_OWNER_THREAD, PAWL_REENTRY_DEFAULT, NULL, \
+            30000, true, 0, 0, false, 0, NULL, NULL, NULL                                     \
+    }
+
+/* Open a lock by its name: 1 to 1024 bytes, no NUL. This asks nothing of the backend but, where the
+ * credentials are restricted, whether they suffice for this name. NULL options: the defaults.
+ *
+ * A hold belongs to the client, the name and the owner, not to the handle: another handle of the
+ * same client and name in the same thread re-enters, and the options of the first acquire rule. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
+    pawl_client *client, const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
+
+/* End the waits on this handle with PAWL_CANCELED, release what was acquired through it and not yet
+ * released, and free it. No callback of this handle starts afterwards, but `done` of an
+ * asynchronous call, which is always called. WAITS: timeout, and for a callback of this handle that
+ * is running. */
+PAWL_API pawl_status pawl_lock_close(pawl_lock *lock);
+
+/* ===== Acquire, use, release ===== */
+
+#define PAWL_TRY 0        /* ask once */
+#define PAWL_FOREVER (-1) /* wait until it is free */
+
+/* Acquire the lock. PAWL_OK means that the caller holds it now.
+ *
+ * PAWL_TRY asks once; n > 0 waits up to n milliseconds for the lock; PAWL_FOREVER waits through
+ * outages and gives up only after give_up_ms without any answer. PAWL_BUSY: somebody holds it.
+ * PAWL_UNAVAILABLE: nobody answered; should the request be granted late, it is taken back in the
+ * background. PAWL_LOST: the caller still has a lost hold to release. WAITS: max(wait_ms, timeout).
+ */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_acquire(pawl_lock *lock, int64_t wait_ms);
+
+/* Release it once. After anything but PAWL_INVALID and PAWL_MISUSE the caller no longer holds it
+ * (or holds it once less). PAWL_LOST: the hold had ended before; others may have been inside.
+ * PAWL_UNAVAILABLE: not confirmed; it is repeated in the background until answered or until the
+ * lease is over. A lost hold is released as often as it was acquired, each time with PAWL_LOST.
+ * WAITS: timeout. */
+PAWL_API pawl_status pawl_lock_release(pawl_lock *lock);
+
+/* Make the hold last at least lease_ms from now. Nothing ever shortens a hold. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_extend(pawl_lock *lock, int64_t lease_ms);
+
+/* The fencing token of the caller's hold, greater than that of every earlier hold of this name; 0:
+ * the caller does not hold it (any more). Read it right after the acquire, while it is surely held.
+ */
+PAWL_API uint64_t pawl_lock_token(const pawl_lock *lock);
+
+/* How long the caller surely still holds the lock, counted from before the request was sent, less
+ * an allowance for clock drift (1 % of the lease + 2 ms). 0: not held. INT64_MAX: until released.
+ */
+PAWL_API int64_t pawl_lock_remaining_ms(const pawl_lock *lock);
+
+/* How often the caller has acquired and not yet released it. */
+PAWL_API unsigned pawl_lock_hold_count(const pawl_lock *lock);
+
+/* The calling thread's number, as in pawl_event.owner. Never used again in this process. */
+PAWL_API uint64_t pawl_owner_self(void);
+
+/* ===== Without blocking ===== */
+
+/* The same without waiting, for handles with PAWL_OWNER_HANDLE. If these return PAWL_OK, `done` is
+ * called exactly once; otherwise never. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_acquire_async(
+    pawl_lock *lock, int64_t wait_ms, pawl_callback done, void *arg);
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_release_async(
+    pawl_lock *lock, pawl_callback done, void *arg);
+
+/* End every wait on this handle that began before the call, with PAWL_CANCELED. */
+PAWL_API void pawl_lock_cancel(pawl_lock *lock);
+
+/* ===== For operators ===== */
+
+typedef struct pawl_lock_info {
+    size_t size;          /* set by the caller to sizeof(pawl_lock_info) */
+    bool held;            /* by anybody */
+    bool held_by_caller;  /* validly, by the calling owner */
+    unsigned hold_count;  /* of the holder, as the backend shows it */
+    int64_t remaining_ms; /* until the backend lets go if nobody renews; -1: it never would */
+    uint64_t token;       /* the last token given out for this name; 0: unknown */
+    char holder[128];     /* the owner string in the backend; "" when free */
+} pawl_lock_info;
+
+/* Ask the backend who holds the lock. The caller sets info_out->size. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_inspect(pawl_lock *lock, pawl_lock_info *info_out);
+
+/* Take the lock away from whoever holds it. The holder learns that it is lost. PAWL_NOT_HELD: it
+ * was free. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_break(pawl_lock *lock);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

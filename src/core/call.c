@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One call of a user. Blocking is asynchronous plus a wait: both start the same request, and the
+ * machine does not know the difference. Who waits lends its thread meanwhile: it drives the engine
+ * while an answer or a wake-up is due to it, serves its own timers, and otherwise sleeps. */
+#include "core/client.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+/* client->calls counts the calls under way, and lock->users the calls and callbacks; both have this
+ * bit once the thing is closing. */
+#define CLOSING (1u << 31)
+
+bool pawl__call_enter(struct pawl_client *client)
+{
+    if ((atomic_fetch_add(&client->calls, 1) & CLOSING) == 0) {
+        return true;
+    }
+    pawl__call_leave(client);
+    return false;
+}
+
+/* The client may be gone as soon as the count has gone down, unless it is closing and the mutex is
+ * held. */
+void pawl__call_leave(struct pawl_client *client)
+{
+    unsigned calls = atomic_load(&client->calls);
+    while ((calls & CLOSING) == 0) {
+        if (atomic_compare_exchange_weak(&client->calls, &calls, calls - 1)) {
+            return;
+        }
+    }
+    pthread_mutex_lock(&client->mutex);
+    atomic_fetch_sub(&client->calls, 1);
+    pthread_cond_broadcast(&client->left);
+    pthread_mutex_unlock(&client->mutex);
+}
+
+bool pawl__call_close(struct pawl_client *client)
+{
+    return (atomic_fetch_or(&client->calls, CLOSING) & CLOSING) == 0;
+}
+
+void pawl__call_wait_all_left(struct pawl_client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+    while (atomic_load(&client->calls) != CLOSING) {
+        pthread_cond_wait(&client->left, &client->mutex);
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
+static void lock_free(struct pawl_lock *lock)
+{
+    pawl__free(lock->name);
+    pawl__free(lock);
+}
+
+void pawl__lock_enter(struct pawl_lock *lock)
+{
+    atomic_fetch_add(&lock->users, 1);
+}
+
+void pawl__lock_leave(struct pawl_lock *lock)
+{
+    if (atomic_fetch_sub(&lock->users, 1) == (CLOSING | 1)) {
+        lock_free(lock);
+    }
+}
+
+void pawl__lock_close(struct pawl_lock *lock)
+{
+    if (atomic_fetch_or(&lock->users, CLOSING) == 0) {
+        lock_free(lock);
+    }
+}
+
+/* Turn the duration into deadlines and start. Takes what is to be done; the mutex is free
+ * afterwards. True: it waits for an answer now. */
+static bool start(
+    struct pawl_client *client, struct pawl__request *request, struct pawl__todo *todo)
+{
+    int64_t timeout_us = client->machine.timeout_us;
+    pthread_mutex_lock(&client->mutex);
+    int64_t now_us = pawl__now_us();
+    int64_t wait_us = request->wait_us;
+    request->start_us = now_us;
+    request->wait_us = pawl__later(now_us, wait_us);
+    request->end_us = pawl__later(now_us, pawl__max64(wait_us, timeout_us));
+    pawl__machine_start(&client->machine, request, now_us);
+    bool asks = !request->finished && request->phase == PAWL__ASKING;
+    pawl__client_take(client, todo);
+    return asks;
+}
+
+/* Where the request waits now, and until when its thread may sleep. Serves its timers if they are
+ * due. */
+static enum pawl__phase look(
+    struct pawl_client *client, struct pawl__request *request, int64_t *until_us, bool *finished)
+{
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    int64_t now_us = pawl__now_us();
+    if (!request->finished && now_us >= pawl__request_due(request)) {
+        pawl__machine_tick(&client->machine, now_us);
+    }
+    enum pawl__phase phase = request->phase;
+    *finished = request->finished;
+    *until_us = request->finished ? PAWL__NEVER : pawl__request_due(request);
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, phase == PAWL__ASKING && !*finished);
+    return phase;
+}
+
+static void lend_thread(struct pawl_client *client, struct pawl__request *request)
+{
+    struct pawl__waiter *waiter = request->waiter;
+    while (!pawl__waiter_done(waiter)) {
+        int64_t until_us = PAWL__NEVER;
+        bool finished = false;
+        enum pawl__phase phase = look(client, request, &until_us, &finished);
+        if (pawl__waiter_done(waiter)) {
+            return;
+        }
+        /* Finished, but not told yet: whoever finished it still has to touch the request. */
+        if (finished || phase == PAWL__QUEUED || client->engine->drive == NULL) {
+            pawl__waiter_sleep(waiter, until_us);
+        } else {
+            client->engine->drive(client->self,
+                phase == PAWL__ASKING ? PAWL__AWAIT_ANSWER : PAWL__AWAIT_WAKE, waiter, until_us);
+        }
+    }
+}
+
+static void run(struct pawl_client *client, struct pawl__request *request)
+{
+    struct pawl__todo todo;
+    struct pawl__waiter waiter;
+    pawl__waiter_init(&waiter);
+    request->waiter = &waiter;
+    bool drives = start(client, request, &todo) && client->engine->drive != NULL;
+    pawl__client_carry_out(client, &todo, drives);
+    if (drives && !pawl__waiter_done(&waiter)) {
+        /* The common case, without another look: one question, one answer. */
+        client->engine->drive(client->self, PAWL__AWAIT_ANSWER, &waiter, request->end_us);
+    }
+    lend_thread(client, request);
+    request->waiter = NULL;
+}
+
+pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request)
+{
+    /* A thread that is canceled while it reads for others would leave them without a reader. */
+    int old_state = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old_state);
+    run(client, request);
+    pthread_setcancelstate(old_state, NULL);
+    return request->status;
+}
+
+void pawl__call_async(struct pawl_client *client, struct pawl__async *async)
+{
+    struct pawl__todo todo;
+    start(client, &async->request, &todo);
+    pawl__client_carry_out(client, &todo, false);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claims: from the local queue to the grant.
+ *
+ * Callers of one client that want the same name queue up here, first come first served; only the
+ * one at the head asks the backend. Held elsewhere, it listens: subscribe, ask once more, then
+ * sleep until a message, the end of the holder's lease, or a second, whichever is first. Without an
+ * answer it asks again with the same tenure, after a pause that grows. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+#include <assert.h>
+
+#define RETRY_FIRST_US 20000
+#define LISTEN_LEAST_US 1000 /* never a sleep of nothing */
+
+static bool is_try(const struct pawl__request *request)
+{
+    return request->wait_us == request->start_us;
+}
+
+static bool is_forever(const struct pawl__request *request)
+{
+    return request->wait_us == PAWL__NEVER;
+}
+
+static struct pawl__request *request_of(struct pawl__list *node)
+{
+    return PAWL__CONTAINER(node, struct pawl__request, node);
+}
+
+/* ===== The local queue ===== */
+
+static void count_queued(struct pawl__name *name, const struct pawl__request *request, unsigned by)
+{
+    name->tries += is_try(request) ? by : 0;
+    name->twins += request->handle->owner != 0 ? by : 0;
+}
+
+static void enqueue(struct pawl__name *name, struct pawl__request *request)
+{
+    pawl__list_push(&name->queue, &request->node);
+    count_queued(name, request, 1);
+}
+
+static void dequeue(struct pawl__name *name, struct pawl__request *request)
+{
+    pawl__list_remove(&request->node);
+    count_queued(name, request, (unsigned)-1);
+}
+
+struct pawl__request *pawl__claim_next(struct pawl__name *name)
+{
+    struct pawl__request *request = request_of(name->queue.next);
+    dequeue(name, request);
+    request->stood = !request->fresh;
+    return request;
+}
+
+void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request)
+{
+    pawl__list_push_front(&name->queue, &request->node);
+    count_queued(name, request, 1);
+}
+
+/* Somebody has it: callers that only try need not stand in the queue. */
+void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *name)
+{
+    struct pawl__list *node = name->queue.next;
+    while (name->tries > 0 && node != &name->queue) {
+        struct pawl__request *request = request_of(node);
+        node = node->next;
+        if (is_try(request)) {
+            dequeue(name, request);
+            pawl__tenure_end(machine, request->tenure);
+            pawl__finish(machine, request, PAWL_BUSY, NULL);
+        }
+    }
+}
+
+/* Requests of an owner that has just got the lock: they re-enter. */
+void pawl__claim_twins_enter(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    struct pawl__name *name = tenure->name;
+    struct pawl__list *node = name->queue.next;
+    while (name->twins > 0 && node != &name->queue) {
+        struct pawl__request *request = request_of(node);
+        node = node->next;
+        if (request->owner == tenure->owner) {
+            dequeue(name, request);
+            pawl__tenure_end(machine, request->tenure);
+            pawl__hold_enter(machine, tenure, request, now_us);
+        }
+    }
+}
+
+static bool asks_already(const struct pawl__name *name, uint64_t owner)
+{
+    const struct pawl__tenure *active = name->active;
+    if (active != NULL && active->request != NULL && active->request->kind == PAWL__WANT_ACQUIRE &&
+        active->owner == owner) {
+        return true;
+    }
+    if (active != NULL && active->heir != NULL && active->heir->owner == owner) {
+        return true;
+    }
+    for (struct pawl__list *node = name->queue.next; node != &name->queue; node = node->next) {
+        if (request_of(node)->owner == owner) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a caller is told whose time is up: "busy" if one of us has the lock, or if the backend's
+ * last word came since the caller did, or before to one that it stood in line behind; "unavailable"
+ * without such a word. */
+static pawl_status verdict(const struct pawl__name *name, const struct pawl__request *request)
+{
+    const struct pawl__tenure *active = name->active;
+    if (active != NULL &&
+        (active->state == PAWL__TENURE_HELD || active->state == PAWL__TENURE_RELEASING)) {
+        return PAWL_BUSY;
+    }
+    bool in_line = request->stood || request->tenure->state == PAWL__TENURE_IDLE;
+    bool heard = name->answered_us >= request->start_us || (in_line && name->answered_us > 0);
+    return heard && name->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
+}
+
+static bool known_busy(const struct pawl__name *name)
+{
+    const struct pawl__tenure *active = name->active;
+    return active != NULL &&
+           (active->state == PAWL__TENURE_HELD ||
+               (active->state == PAWL__TENURE_WAITING && name->silent_us == PAWL__NEVER));
+}
+
+void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__name *name = request->handle->name;
+    if (request->handle->closed) {
+        pawl__finish(machine, request, PAWL_CANCELED, NULL);
+        return;
+    }
+    struct pawl__tenure *held = pawl__hold_find(machine, name, request->owner, now_us);
+    if (held != NULL) {
+        pawl__hold_enter(machine, held, request, now_us);
+        return;
+    }
+    if (!request->handle->reentry && request->handle->owner != 0 &&
+        asks_already(name, request->owner)) {
+        pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
+        return;
+    }
+    if (is_try(request) && known_busy(name)) {
+        pawl__finish(machine, request, PAWL_BUSY, NULL);
+        return;
+    }
+    request->tenure = pawl__tenure_new(machine, request);
+    if (request->tenure == NULL) {
+        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
+        return;
+    }
+    enqueue(name, request);
+    int64_t due_us = is_try(request) ? request->end_us : request->wait_us;
+    due_us = is_forever(request) ? pawl__later(now_us, machine->give_up_us) : due_us;
+    pawl__timer_set(&machine->timers, &request->timer, due_us);
+    pawl__touch(machine, name);
+}
+
+/* It is the others' turn. The first in our queue looks again when that is over. */
+static void stand_back(struct pawl__machine *machine, struct pawl__name *name)
+{
+    if (name->timer.armed && name->timer.due_us == name->hold_off_us) {
+        return;
+    }
+    pawl__timer_set(&machine->timers, &name->timer, name->hold_off_us);
+    struct pawl__request *first = request_of(name->queue.next);
+    if (machine->nudge != NULL && !first->fresh) {
+        machine->nudge(first);
+    }
+}
+
+void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    if (name->active != NULL || pawl__list_empty(&name->queue)) {
+        return;
+    }
+    if (now_us < name->hold_off_us) {
+        stand_back(machine, name);
+        return;
+    }
+    struct pawl__request *request = pawl__claim_next(name);
+    struct pawl__tenure *tenure = request->tenure;
+    tenure->request = request;
+    tenure->id = machine->next_id++;
+    name->active = tenure;
+    pawl__claim_ask(machine, tenure, now_us);
+}
+
+/* ===== Asking and listening ===== */
+
+void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    assert(!tenure->main_out);
+    tenure->state = PAWL__TENURE_CLAIMING;
+    tenure->wakes = tenure->name->wakes;
+    tenure->copy_us = now_us;
+    tenure->main.id = tenure->id;
+    tenure->main.lease_us = tenure->lease_us;
+    tenure->main_out = true;
+    pawl__timer_clear(&machine->timers, &tenure->timer);
+    pawl__set_phase(machine, tenure->request, PAWL__ASKING);
+    pawl__submit(machine, &tenure->main, PAWL__OP_ACQUIRE, now_us);
+}
+
+static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t due_us)
+{
+    tenure->state = PAWL__TENURE_WAITING;
+    pawl__set_phase(machine, tenure->request, PAWL__LISTENING);
+    pawl__tenure_arm(machine, tenure, due_us);
+}
+
+static void listen(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t hint_us, int64_t now_us)
+{
+    struct pawl__name *name = tenure->name;
+    if (name->watch == PAWL__WATCHED && name->wakes != tenure->wakes) {
+        pawl__claim_ask(machine, tenure, now_us); /* it was freed while we asked */
+        return;
+    }
+    int64_t sleep_us = pawl__random_jitter(&machine->random, PAWL__POLL_US);
+    if (hint_us >= 0) {
+        sleep_us = pawl__min64(sleep_us, hint_us + LISTEN_LEAST_US);
+    }
+    wait_until(machine, tenure, now_us + pawl__max64(sleep_us, LISTEN_LEAST_US));
+    pawl__watch_need(machine, name, now_us);
+}
+
+/* ===== Answers ===== */
+
+static void held_elsewhere(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    tenure->attempt = 0;
+    tenure->granted = false;
+    if (op->fenced) {
+        tenure->doubt = false;
+    }
+    pawl__claim_tries_busy(machine, tenure->name);
+    if (now_us >= tenure->request->wait_us) {
+        pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);
+    } else {
+        listen(machine, tenure, op->hint_us, now_us);
+    }
+}
+
+static void no_answer(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__request *request = tenure->request;
+    bool once = is_try(request) && op->answer == PAWL__FAILED;
+    if (once || !op->again || now_us >= request->end_us) {
+        pawl__claim_end(machine, request, op->status, pawl__take_error(op), now_us);
+        return;
+    }
+    if (is_try(request)) {
+        pawl__claim_ask(machine, tenure, now_us); /* the same tenure: it is the same question */
+        return;
+    }
+    int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, RETRY_FIRST_US, PAWL__POLL_US);
+    wait_until(machine, tenure, now_us + pause_us);
+}
+
+static void granted(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    tenure->granted = true;
+    if (op->fenced) {
+        tenure->doubt = false;
+    }
+    if (now_us < pawl__valid_until(op)) {
+        tenure->name->passes = 0;
+        tenure->name->chain_us = now_us;
+        pawl__hold_grant(machine, tenure, op, now_us);
+        return;
+    }
+    /* The answer took longer than the lease. Asking again with the same tenure is granted if it
+     * still stands. */
+    op->answer = PAWL__UNKNOWN;
+    op->status = PAWL_UNAVAILABLE;
+    op->again = true;
+    op->error = pawl__format(
+        "the answer took longer than the lease of %lld ms", (long long)(tenure->lease_us / 1000));
+    no_answer(machine, tenure, op, now_us);
+}
+
+void pawl__claim_answered(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    switch (op->answer) {
+    case PAWL__DONE:
+        granted(machine, tenure, op, now_us);
+        break;
+    case PAWL__HELD:
+        held_elsewhere(machine, tenure, op, now_us);
+        break;
+    case PAWL__UNKNOWN:
+        tenure->doubt = true;
+        no_answer(machine, tenure, op, now_us);
+        break;
+    case PAWL__FAILED:
+        no_answer(machine, tenure, op, now_us);
+        break;
+    case PAWL__PENDING:
+    case PAWL__GONE:
+    case PAWL__LEFT:
+        assert(false && "not an answer to an acquire");
+        break;
+    }
+}
+
+/* ===== Giving up ===== */
+
+void pawl__claim_end(struct pawl__machine *machine, struct pawl__request *request,
+    pawl_status status, char *error, int64_t now_us)
+{
+    struct pawl__tenure *tenure = request->tenure;
+    if (tenure->state == PAWL__TENURE_IDLE) {
+        dequeue(tenure->name, request);
+        pawl__tenure_end(machine, tenure);
+    } else {
+        pawl__tenure_clean(machine, tenure, now_us);
+    }
+    pawl__finish(machine, request, status, error);
+}
+
+/* Whether an answer about it is under way, to itself or to its giver. */
+static bool is_asking(const struct pawl__tenure *tenure)
+{
+    return tenure->main_out || tenure->giver != NULL;
+}
+
+/* Since when the backend has not answered about this name. While one of us has it and no renewal is
+ * failing, nobody waits for an answer, so nothing follows from silence. */
+static int64_t silent_since(const struct pawl__name *name, int64_t now_us)
+{
+    const struct pawl__tenure *active = name->active;
+    bool unasked = active != NULL && active->state == PAWL__TENURE_HELD && active->attempt == 0;
+    return name->silent_us == PAWL__NEVER || unasked ? now_us : name->silent_us;
+}
+
+/* Whether to wait until the very end for an answer: to our own question, or to the first that was ever asked. */
+static bool may_still_hear(const struct pawl__name *name, const struct pawl__request *request)
+{
+    bool unknown = name->silent_us == PAWL__NEVER && verdict(name, request) != PAWL_BUSY;
+    return unknown || is_asking(request->tenure);
+}
+
+void pawl__claim_timeout(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__name *name = request->handle->name;
+    if (is_forever(request)) {
+        int64_t end_us = pawl__later(silent_since(name, now_us), machine->give_up_us);
+        if (now_us < end_us) {
+            pawl__timer_set(&machine->timers, &request->timer, end_us);
+            return;
+        }
+    } else if (now_us < request->end_us && may_still_hear(name, request)) {
+        pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+        return;
+    }
+    pawl_status status = is_forever(request) ? PAWL_UNAVAILABLE : verdict(name, request);
+    char *why = status != PAWL_BUSY && name->error != NULL ? pawl__strdup(name->error) : NULL;
+    pawl__claim_end(machine, request, status, why, now_us);
+}
+
+static void cancel_one(struct pawl__machine *machine, struct pawl__request *request,
+    const struct pawl__handle *handle, int64_t now_us)
+{
+    if (request != NULL && request->handle == handle && request->kind == PAWL__WANT_ACQUIRE) {
+        if (request->tenure->state == PAWL__TENURE_HELD) {
+            pawl__finish(machine, request, PAWL_CANCELED, NULL);
+        } else {
+            pawl__claim_end(machine, request, PAWL_CANCELED, NULL, now_us);
+        }
+    }
+}
+
+static void cancel_list(struct pawl__machine *machine, struct pawl__list *list,
+    const struct pawl__handle *handle, int64_t now_us)
+{
+    struct pawl__list *node = list->next;
+    while (node != list) {
+        struct pawl__request *request = request_of(node);
+        node = node->next;
+        cancel_one(machine, request, handle, now_us);
+    }
+}
+
+void pawl__machine_cancel(
+    struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
+{
+    struct pawl__name *name = handle->name;
+    struct pawl__tenure *active = name->active;
+    cancel_list(machine, &name->queue, handle, now_us);
+    if (active != NULL) {
+        cancel_list(machine, &active->extends, handle, now_us);
+        cancel_list(machine, &active->extending, handle, now_us);
+        cancel_one(machine, active->heir != NULL ? active->heir->request : NULL, handle, now_us);
+        cancel_one(machine, active->request, handle, now_us);
+    }
+    pawl__settle(machine, now_us);
+}

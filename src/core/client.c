@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clients: opening and closing, and the one pattern by which everything happens in between: lock,
+ * step the machine, take what it left to do, unlock, carry it out. */
+#include "core/client.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fds.h"
+#include "base/limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_MS 1000
+#define GIVE_UP_MS 30000
+
+/* ===== Steps ===== */
+
+void pawl__client_lock(struct pawl_client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+}
+
+static void take_finished(struct pawl_client *client, struct pawl__todo *todo)
+{
+    struct pawl__list *node = NULL;
+    while ((node = pawl__list_pop(&client->machine.finished)) != NULL) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        if (request->waiter != NULL) {
+            pawl__list_push(&todo->finished, node);
+        } else {
+            pawl__courier_add_request(client, request);
+        }
+    }
+    while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
+        pawl__courier_add_notice(client, PAWL__CONTAINER(node, struct pawl__notice, node));
+    }
+}
+
+void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
+{
+    struct pawl__machine *machine = &client->machine;
+    todo_out->ops = machine->ops;
+    machine->ops = NULL;
+    machine->ops_end = &machine->ops;
+    pawl__list_init(&todo_out->finished);
+    pawl__list_init(&todo_out->dead);
+    take_finished(client, todo_out);
+    pawl__list_splice(&todo_out->dead, &machine->dead);
+    if (client->drained != NULL && pawl__list_empty(&machine->tenures)) {
+        pawl__waiter_finish(client->drained);
+        client->drained = NULL;
+    }
+    todo_out->kick = pawl__keeper_wanted(client);
+    pthread_mutex_unlock(&client->mutex);
+}
+
+void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo, bool driven)
+{
+    struct pawl__list *node = NULL;
+    if (todo->ops != NULL) {
+        client->engine->submit(client->self, todo->ops, driven);
+    }
+    while ((node = pawl__list_pop(&todo->finished)) != NULL) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        pawl__waiter_finish(request->waiter);
+    }
+    while ((node = pawl__list_pop(&todo->dead)) != NULL) {
+        struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, link);
+        if (name->opened) {
+            client->engine->place_close(client->self, name->place);
+        }
+        pawl__name_free(name);
+    }
+    if (todo->kick) {
+        pawl__keeper_kick(client);
+    }
+}
+
+/* ===== What engines call ===== */
+
+static struct pawl_client *client_of(struct pawl__host *host)
+{
+    return PAWL__CONTAINER(host, struct pawl_client, host);
+}
+
+static void on_complete(struct pawl__host *host, struct pawl__op *ops)
+{
+    struct pawl_client *client = client_of(host);
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    int64_t now_us = pawl__now_us();
+    while (ops != NULL) {
+        struct pawl__op *op = ops;
+        ops = ops->next;
+        pawl__machine_complete(&client->machine, op, now_us);
+    }
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+}
+
+static void on_wake(struct pawl__host *host, const char *name, size_t name_size)
+{
+    struct pawl_client *client = client_of(host);
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    pawl__machine_wake(&client->machine, name, name_size, pawl__now_us());
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+}
+
+static void on_lost(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
+{
+    struct pawl_client *client = client_of(host);
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    pawl__machine_lost(&client->machine, name, name_size, id, pawl__now_us());
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+}
+
+static void on_reconnected(struct pawl__host *host)
+{
+    struct pawl_client *client = client_of(host);
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    pawl__machine_reconnected(&client->machine, pawl__now_us());
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+}
+
+static void on_attend(struct pawl__host *host)
+{
+    pawl__keeper_kick(client_of(host));
+}
+
+static void on_log(struct pawl__host *host, pawl_log_level level, const char *message)
+{
+    pawl__courier_log(client_of(host), level, message);
+}
+
+/* A request waits for something else now: its thread has to look. Mutex held. */
+static void nudge(struct pawl__request *request)
+{
+    if (request->waiter != NULL) {
+        pawl__waiter_nudge(request->waiter);
+    }
+}
+
+/* ===== Opening ===== */
+
+static pawl_status read_guard(struct pawl__url *url, pawl_guard *guard)
+{
+    const char *text = pawl__url_get(url, "guard");
+    if (text == NULL) {
+        return PAWL_OK;
+    }
+    static const char *const words[] = {"enforce", "warn", "off"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *guard = (pawl_guard)i;
+            return PAWL_OK;
+        }
+    }
+    return pawl__fail(PAWL_INVALID, "?guard= is enforce, warn or off");
+}
+
+static int64_t or_default(int64_t value_ms, int64_t default_ms)
+{
+    return value_ms > 0 ? value_ms : default_ms;
+}
+
+/* What the URL says stands over the options, and those over the defaults. */
+static pawl_status read_settings(
+    struct pawl_client *client, struct pawl__url *url, const pawl_client_options *options)
+{
+    struct pawl__settings *settings = &client->host.settings;
+    int64_t timeout_ms = or_default(options->timeout_ms, TIMEOUT_MS);
+    int64_t connect_ms = or_default(options->connect_timeout_ms, TIMEOUT_MS);
+    int64_t give_up_ms = or_default(options->give_up_ms, GIVE_UP_MS);
+    settings->guard = options->guard;
+    settings->lazy = options->lazy;
+
+    pawl_status status =
+        pawl__url_get_duration_ms(url, "timeout", 1, PAWL__TIMEOUT_MS_MAX, &timeout_ms);
+    if (status == PAWL_OK) {
+        status =
+            pawl__url_get_duration_ms(url, "connect_timeout", 1, PAWL__TIMEOUT_MS_MAX, &connect_ms);
+    }
+    if (status == PAWL_OK) {
+        status = pawl__url_get_duration_ms(url, "give_up", 1, PAWL__WAIT_MS_MAX, &give_up_ms);
+    }
+    if (status == PAWL_OK) {
+        status = pawl__url_get_bool(url, "lazy", &settings->lazy);
+    }
+    if (status == PAWL_OK) {
+        status = read_guard(url, &settings->guard);
+    }
+    settings->timeout_us = timeout_ms * 1000;
+    settings->connect_timeout_us = connect_ms * 1000;
+    client->machine.timeout_us = timeout_ms * 1000;
+    client->machine.give_up_us = give_up_ms * 1000;
+    return status;
+}
+
+static bool init_parts(struct pawl_client *client, const pawl_client_options *options)
+{
+    uint64_t seed = 0;
+    struct pawl__host *host = &client->host;
+    host->complete = on_complete;
+    host->wake = on_wake;
+    host->lost = on_lost;
+    host->reconnected = on_reconnected;
+    host->attend = on_attend;
+    host->log = on_log;
+    client->forks = pawl__fork_count();
+    client->machine.engine = client->engine;
+    client->machine.nudge = nudge;
+    pthread_mutex_init(&client->opening, NULL);
+    pthread_mutex_init(&client->mutex, NULL);
+    pthread_cond_init(&client->left, NULL);
+    pawl__list_init(&client->locks);
+    pawl__list_init(&client->registered);
+    bool done = pawl__machine_init(&client->machine);
+    done = pawl__courier_init(&client->courier, options) && done;
+    done = pawl__keeper_init(&client->keeper) && done;
+    done = pawl__random_bytes(&seed, sizeof seed) && pawl__uuid(host->uuid) && done;
+    pawl__random_seed(&client->machine.random, seed);
+    return done;
+}
+
+void pawl__client_free(struct pawl_client *client)
+{
+    pawl__machine_fini(&client->machine);
+    pawl__courier_fini(&client->courier);
+    pthread_cond_destroy(&client->left);
+    pthread_mutex_destroy(&client->mutex);
+    pthread_mutex_destroy(&client->opening);
+    pawl__free(client);
+}
+
+/* The engine's part of opening. */
+static pawl_status open_engine(struct pawl_client *client, struct pawl__url *url)
+{
+    pawl_status status = client->engine->open(url, &client->host, &client->self);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    status = pawl__url_check_unused(url);
+    const struct pawl__settings *settings = &client->host.settings;
+    if (status == PAWL_OK && !settings->lazy) {
+        int64_t limit_us = settings->connect_timeout_us + settings->timeout_us;
+        status = client->engine->connect(client->self, pawl__now_us() + limit_us);
+    }
+    if (status != PAWL_OK) {
+        pawl__keeper_stop(client); /* the engine may have asked to be attended to */
+        client->engine->close(client->self);
+    }
+    return status;
+}
+
+static pawl_status open_url(
+    struct pawl__url *url, const pawl_client_options *options, struct pawl_client **client_out)
+{
+    const struct pawl__engine *engine = pawl__engine_find(url->scheme);
+    if (engine == NULL) {
+        return pawl__fail(PAWL_UNSUPPORTED,
+            "no engine for %s: URLs; this build knows redis:, redis+unix:, file: and memory: (TLS, "
+            "clusters and other backends are not there yet)",
+            url->scheme);
+    }
+    struct pawl_client *client = pawl__alloc(sizeof *client);
+    if (client == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for a client");
+    }
+    client->engine = engine;
+    pawl_status status =
+        init_parts(client, options)
+            ? read_settings(client, url, options)
+            : pawl__fail(PAWL_NO_MEMORY, "no memory, descriptors or randomness left for a client");
+    if (status == PAWL_OK) {
+        status = open_engine(client, url);
+    }
+    if (status != PAWL_OK) {
+        pawl__keeper_stop(client);
+        pawl__courier_stop(client);
+        pawl__client_free(client);
+        return status;
+    }
+    pawl__registry_add(client);
+    *client_out = client;
+    return PAWL_OK;
+}
+
+pawl_status pawl__client_open(
+    const char *url, const pawl_client_options *options, struct pawl_client **client_out)
+{
+    if (url == NULL) {
+        url = getenv("PAWL_URL");
+    }
+    if (url == NULL || url[0] == '\0') {
+        url = "file:";
+    }
+    struct pawl__url parsed;
+    pawl_status status = pawl__url_parse(url, &parsed);
+    if (status == PAWL_OK) {
+        status = open_url(&parsed, options, client_out);
+        pawl__url_free(&parsed);
+    }
+    return status;
+}
+
+/* ===== Locks of a client ===== */
+
+static pawl_status attach(struct pawl_client *client, struct pawl_lock *lock, const char *name)
+{
+    struct pawl__todo todo;
+    bool fresh = false;
+    pawl__client_lock(client);
+    struct pawl__name *record = pawl__machine_name(&client->machine, name, strlen(name), &fresh);
+    if (record != NULL) {
+        pawl__handle_attach(&lock->handle, record);
+        pawl__list_push(&client->locks, &lock->node);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    if (record == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock");
+    }
+    if (!fresh) {
+        return PAWL_OK;
+    }
+    pawl_status status = client->engine->place_open(client->self, record->place);
+    pawl__client_lock(client);
+    record->opened = status == PAWL_OK;
+    if (status != PAWL_OK) {
+        pawl__list_remove(&lock->node);
+        pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
+    }
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+    return status;
+}
+
+pawl_status pawl__client_attach(
+    struct pawl_client *client, struct pawl_lock *lock, const char *name)
+{
+    pthread_mutex_lock(&client->opening);
+    pawl_status status = attach(client, lock, name);
+    pthread_mutex_unlock(&client->opening);
+    return status;
+}
+
+/* ===== Closing ===== */
+
+/* End all waits, and wait until every caller has left. They do so by their own limits. */
+static void expel_callers(struct pawl_client *client)
+{
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    struct pawl__list *node = client->locks.next;
+    for (; node != &client->locks; node = node->next) {
+        struct pawl_lock *lock = PAWL__CONTAINER(node, struct pawl_lock, node);
+        lock->handle.closed = true;
+        pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
+    }
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+
+    pawl__call_wait_all_left(client);
+}
+
+/* One round of waiting for what is under way; serves the timers by which it is tried again. */
+static void drain_once(struct pawl_client *client, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    pawl__machine_tick(&client->machine, pawl__now_us());
+    int64_t until_us = pawl__min64(deadline_us, pawl__machine_due(&client->machine));
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, client->engine->drive != NULL);
+    if (pawl__waiter_done(waiter)) {
+        return;
+    }
+    if (client->engine->drive != NULL) {
+        client->engine->drive(client->self, PAWL__AWAIT_ANSWER, waiter, until_us);
+    } else {
+        pawl__waiter_sleep(waiter, until_us);
+    }
+}
+
+/* Release what is held, and give what is under way until the deadline to end. True: all did. */
+static bool drain(struct pawl_client *client)
+{
+    struct pawl__waiter waiter;
+    struct pawl__todo todo;
+    int64_t deadline_us = pawl__now_us() + client->host.settings.timeout_us;
+    pawl__waiter_init(&waiter);
+    pawl__client_lock(client);
+    pawl__machine_release_all(&client->machine, pawl__now_us());
+    client->drained = &waiter;
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, client->engine->drive != NULL);
+    while (!pawl__waiter_done(&waiter) && pawl__now_us() < deadline_us) {
+        drain_once(client, &waiter, deadline_us);
+    }
+    pawl__client_lock(client);
+    client->drained = NULL;
+    pthread_mutex_unlock(&client->mutex);
+    return pawl__waiter_done(&waiter);
+}
+
+/* Nobody is inside any more: take everything apart. */
+static void dismantle(struct pawl_client *client)
+{
+    struct pawl__todo todo;
+    pawl__registry_remove(client);
+    pawl__keeper_stop(client);
+    if (client->engine->stop != NULL) {
+        client->engine->stop(client->self);
+    }
+    pawl__courier_stop(client);
+    pawl__client_lock(client);
+    pawl__machine_abolish(&client->machine);
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+    client->engine->close(client->self);
+}
+
+pawl_status pawl__client_close(struct pawl_client *client)
+{
+    if (!pawl__call_close(client)) {
+        return pawl__fail(PAWL_MISUSE, "the client is being closed already");
+    }
+    expel_callers(client);
+    bool drained = drain(client);
+    dismantle(client);
+
+    pthread_mutex_lock(&client->mutex);
+    client->closed = true;
+    bool last = pawl__list_empty(&client->locks);
+    pthread_cond_broadcast(&client->left);
+    pthread_mutex_unlock(&client->mutex);
+    if (last) {
+        pawl__client_free(client);
+    }
+    return drained ? PAWL_OK
+                   : pawl__fail(PAWL_UNAVAILABLE,
+                         "a release was not confirmed; that lock ends with its lease");
+}
+
+/* ===== Closing a lock ===== */
+
+/* Release what was acquired through this lock; whoever closes it does so for the owner. */
+static pawl_status release_through(struct pawl_client *client, struct pawl_lock *lock)
+{
+    pawl_status worst = PAWL_OK;
+    for (;;) {
+        pthread_mutex_lock(&client->mutex);
+        uint64_t owner = pawl__handle_holder(&lock->handle);
+        pthread_mutex_unlock(&client->mutex);
+        if (owner == 0) {
+            return worst;
+        }
+        struct pawl__request request = {
+            .kind = PAWL__WANT_RELEASE, .handle = &lock->handle, .owner = owner};
+        pawl_status status = pawl__call_wait(client, &request);
+        worst = status != PAWL_OK ? status : worst;
+    }
+}
+
+/* The client was closed before its lock. The last lock frees what is left of it. */
+static pawl_status close_orphan(struct pawl_client *client, struct pawl_lock *lock)
+{
+    pthread_mutex_lock(&client->mutex);
+    while (!client->closed) {
+        pthread_cond_wait(&client->left, &client->mutex);
+    }
+    pawl__list_remove(&lock->node);
+    bool last = pawl__list_empty(&client->locks);
+    pthread_mutex_unlock(&client->mutex);
+    pawl__lock_close(lock);
+    if (last) {
+        pawl__client_free(client);
+    }
+    return PAWL_OK;
+}
+
+pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lock)
+{
+    if (!pawl__call_enter(client)) {
+        return close_orphan(client, lock);
+    }
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    lock->handle.closed = true;
+    pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+
+    pawl_status status = release_through(client, lock);
+    pawl__client_lock(client);
+    pawl__list_remove(&lock->node);
+    pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+    pawl__courier_wait_for(client, lock);
+    pawl__lock_close(lock);
+    pawl__call_leave(client);
+    return status;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client: the machine with threads around it.
+ *
+ * One mutex guards the machine and everything below that says so. Whoever holds it steps the
+ * machine, takes its outputs, lets go of the mutex and then carries the outputs out: submits
+ * operations, wakes callers, hands callbacks to the courier. So neither an engine nor a user's
+ * function is ever called under it.
+ *
+ *   client.c   open, close, stepping and carrying out
+ *   call.c     one call of a user: start the request, lend the thread, wait; or asynchronously
+ *   explain.c  sentences for what a call ended with
+ *   keeper.c   the thread that serves timers and reads when nobody else does
+ *   courier.c  the thread, or the dispatch call, that runs callbacks
+ *   registry.c all clients of the process, for threads that end and for fork */
+#ifndef PAWL_CORE_CLIENT_H
+#define PAWL_CORE_CLIENT_H
+
+#include "core/machine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct pawl_lock {
+    struct pawl__handle handle; /* guarded by the client's mutex */
+    struct pawl_client *client;
+    struct pawl__list node; /* in the client's locks */
+    char *name;             /* for sentences; the handle's own record may go first */
+    uint64_t forks;         /* of the process that opened it */
+    _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
+    pawl_event_callback on_risk;
+    pawl_event_callback on_lost;
+    void *event_arg;
+};
+
+/* An asynchronous call. */
+struct pawl__async {
+    struct pawl__request request;
+    struct pawl_lock *lock;
+    pawl_callback done;
+    void *arg;
+};
+
+struct pawl__keeper {
+    pthread_t thread;
+    bool started;  /* guarded by the mutex */
+    bool stopping; /* guarded by the mutex */
+    int wake_fd;   /* -1 until started */
+    int timer_fd;
+    int64_t target_us; /* guarded by the mutex: when it will look by itself */
+};
+
+struct pawl__courier {
+    pthread_t thread;
+    bool started;
+    bool stopping;
+    bool dispatch;             /* callbacks run in pawl_client_dispatch() */
+    int fd;                    /* dispatch: readable while something is due; -1 otherwise */
+    pthread_cond_t changed;    /* something is due, or a callback has returned */
+    struct pawl__list due;     /* deliveries, in order */
+    struct pawl_lock *running; /* whose callback runs now */
+    pthread_t runner;          /* on this thread */
+    pawl_log_callback log;
+    void *log_arg;
+};
+
+struct pawl_client {
+    struct pawl__host host; /* first: engines give us back its address */
+    const struct pawl__engine *engine;
+    void *self; /* the engine's */
+    uint64_t forks;
+    struct pawl__list registered; /* guarded by the registry */
+    _Atomic unsigned calls;       /* under way; see call.c */
+
+    pthread_mutex_t opening; /* one name is opened at a time; taken before the mutex */
+    pthread_mutex_t mutex;
+    pthread_cond_t left; /* a call has left, while closing */
+    /* Guarded by the mutex. */
+    struct pawl__machine machine;
+    struct pawl__list locks;
+    struct pawl__waiter *drained; /* to be finished when no tenure is left */
+    bool closed;                  /* by the user; the last lock frees it */
+    struct pawl__keeper keeper;
+    struct pawl__courier courier;
+};
+
+/* What a step of the machine left to do. */
+struct pawl__todo {
+    struct pawl__op *ops;
+    struct pawl__list finished; /* requests of blocking callers */
+    struct pawl__list dead;
+    bool kick; /* the keeper has to look earlier than it meant to */
+};
+
+/* client.c */
+pawl_status pawl__client_open(
+    const char *url, const pawl_client_options *options, struct pawl_client **client_out);
+pawl_status pawl__client_close(struct pawl_client *client);
+void pawl__client_free(struct pawl_client *client);
+
+/* Give the lock its name: the record is shared by all locks of this name. Sets the last error. */
+pawl_status pawl__client_attach(
+    struct pawl_client *client, struct pawl_lock *lock, const char *name);
+pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lock);
+
+/* Around a step: lock, step the machine, take what it left, carry it out. `driven`: the calling
+ * thread is about to drive the engine for an answer. */
+void pawl__client_lock(struct pawl_client *client);
+void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out); /* and unlock */
+void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo, bool driven);
+
+/* call.c */
+bool pawl__call_enter(struct pawl_client *client); /* false: it is closing */
+void pawl__call_leave(struct pawl_client *client);
+bool pawl__call_close(
+    struct pawl_client *client); /* no more may enter; false: that was so before */
+void pawl__call_wait_all_left(struct pawl_client *client);
+
+/* A lock that is closed is freed when its last user has left it. */
+void pawl__lock_enter(struct pawl_lock *lock);
+void pawl__lock_leave(struct pawl_lock *lock);
+void pawl__lock_close(struct pawl_lock *lock);
+
+/* Run a request and wait for its end. kind, handle, owner and what the kind needs are set (wait_us
+ * as a duration, PAWL__NEVER, or 0 for a try). The status; a failure sets the last error. */
+pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request);
+
+/* Set the last error to what the request ended with. */
+void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request);
+
+/* Start it and return; the courier calls back. */
+void pawl__call_async(struct pawl_client *client, struct pawl__async *async);
+
+/* keeper.c */
+bool pawl__keeper_init(struct pawl__keeper *keeper);
+void pawl__keeper_kick(struct pawl_client *client);   /* starts it if need be */
+bool pawl__keeper_wanted(struct pawl_client *client); /* mutex held */
+void pawl__keeper_stop(struct pawl_client *client);
+
+/* courier.c */
+bool pawl__courier_init(struct pawl__courier *courier, const pawl_client_options *options);
+void pawl__courier_add_request(
+    struct pawl_client *client, struct pawl__request *request); /* mutex held */
+void pawl__courier_add_notice(
+    struct pawl_client *client, struct pawl__notice *notice); /* mutex held */
+void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const char *message);
+void pawl__courier_run(struct pawl_client *client); /* all that is due, on this thread */
+void pawl__courier_wait_for(struct pawl_client *client, const struct pawl_lock *lock);
+void pawl__courier_stop(struct pawl_client *client);
+void pawl__courier_fini(struct pawl__courier *courier);
+
+/* registry.c */
+void pawl__registry_add(struct pawl_client *client);
+void pawl__registry_remove(struct pawl_client *client);
+void pawl__registry_count(int by); /* the calling thread holds so many more, or fewer, locks */
+
+#endif

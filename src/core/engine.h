@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seam between what a lock is (core/) and where it is kept (engine/...).
+ *
+ * The core decides everything that can be decided here: who of this process is next, who re-enters,
+ * what is lost. An engine carries out single operations on one name in the backend and tells how
+ * each of them ended. Operations speak of *tenures*: the time from the first acquire of an owner
+ * until its last release. A tenure has a number that this client never uses again; "<client
+ * uuid>:<number>" is its owner string on the wire.
+ *
+ * Rules for every engine
+ *  - submit() never blocks. Each operation is completed exactly once, by host->complete(), on any
+ * thread, possibly inside submit() itself, and by its deadline (+ 50 ms) as long as somebody drives
+ * or pumps.
+ *  - No call into the host is made while the engine holds a mutex of its own, and the host holds
+ * none of its mutexes when it calls an engine.
+ *  - Every operation on a tenure checks that the tenure still holds; nothing an old tenure left
+ * behind (late copies, repeated requests) may touch a newer one.
+ *  - An acquire that is repeated with the same tenure is the same acquire: it does not count twice,
+ * and it answers the same token.
+ *  - All descriptors come from base/fds.h, so that a forked child closes them. */
+#ifndef PAWL_CORE_ENGINE_H
+#define PAWL_CORE_ENGINE_H
+
+#include "base/random.h"
+#include "base/url.h"
+#include "base/wait.h"
+#include "pawl.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One name, as the engine knows it. The core allocates engine->place_size bytes that begin with
+ * this struct; what follows is the engine's (prepared keys, a descriptor, ...). A place outlives
+ * every operation on it. */
+struct pawl__place {
+    const char *name; /* 1 to PAWL__NAME_SIZE_MAX bytes, no NUL inside, NUL-terminated */
+    size_t name_size;
+    void *core; /* the core's own record of the name */
+};
+
+enum pawl__op_kind {
+    PAWL__OP_ACQUIRE, /* give tenure `id` the lock if it is free or its own already */
+    PAWL__OP_RENEW,  /* if tenure `id` holds: let the lease end no earlier than lease_us from now */
+    PAWL__OP_VERIFY, /* only look whether tenure `id` holds; change nothing */
+    PAWL__OP_COUNT,  /* if tenure `id` holds: show `count` to people who look; lease untouched */
+    PAWL__OP_RELEASE, /* if tenure `id` holds: free the lock and wake who waits */
+    PAWL__OP_PASS,    /* if tenure `id` holds: give the lock to tenure `heir_id`, see `offer` */
+    PAWL__OP_INSPECT, /* fill op->info */
+    PAWL__OP_BREAK,   /* free the lock, whoever holds it, and wake who waits */
+    PAWL__OP_WATCH,   /* from now on call host->wake() whenever this name may have become free */
+    PAWL__OP_UNWATCH
+};
+
+/* How an operation ended. */
+enum pawl__answer {
+    PAWL__PENDING,
+    /* Answered by the backend. */
+    PAWL__DONE, /* acquire: granted; renew, verify, count: still ours; release: released; pass: the
+                   heir holds now; inspect, break, watch, unwatch: done */
+    PAWL__HELD, /* acquire: somebody else holds; hint_us says for how long at most, if known */
+    PAWL__GONE, /* renew, verify, count, release, pass: tenure `id` does not hold; break: it was
+                   free */
+    PAWL__LEFT, /* pass with offer: `id` is released and the lock is free, because others wait for
+                   it */
+    /* Not answered: op->status and op->error say why. */
+    PAWL__FAILED, /* nothing happened in the backend, and nothing will */
+    PAWL__UNKNOWN /* it may have happened, or not, or (unless fenced later) may still happen */
+};
+
+struct pawl__op {
+    struct pawl__op
+        *next; /* links a list given to submit() or complete(); in between the engine's */
+    struct pawl__place *place;
+    enum pawl__op_kind kind;
+
+    /* What is asked. */
+    bool offer; /* pass: offer the lock to waiters of other clients first: if there are any, free it
+                   (PAWL__LEFT) instead of passing it on */
+    bool lazy;  /* nobody waits for the answer: it may be read when something else is */
+    unsigned count;      /* count: the number to show */
+    uint64_t id;         /* the tenure */
+    uint64_t heir_id;    /* pass: the tenure that gets it */
+    int64_t lease_us;    /* acquire, renew; pass: the heir's */
+    int64_t sent_us;     /* when it was submitted: validity counts from here */
+    int64_t deadline_us; /* when the engine has to give up on it */
+
+    /* How it ended. */
+    enum pawl__answer answer;
+    pawl_status status; /* FAILED, UNKNOWN: the fault */
+    bool again;  /* FAILED, UNKNOWN: trying again may help (outage), or surely not (a wrong type) */
+    bool fenced; /* answered: no copy of an earlier operation of this client that ended UNKNOWN can
+                    take effect after this one */
+    bool others; /* release: waiters of other clients were told */
+    int64_t hint_us; /* HELD: the holder's lease ends in so long; < 0: unknown */
+    uint64_t token;  /* acquire, pass: DONE */
+    char *error; /* a sentence from pawl__format(), or NULL; belongs to the core after completion */
+    pawl_lock_info
+        *info; /* inspect: filled by the engine: held, hold_count, remaining_ms, token, holder */
+
+    void *core;      /* the core's: whose operation this is */
+    void *engine[2]; /* the engine's while it is pending */
+};
+
+/* What the core gives to an engine. */
+struct pawl__settings {
+    int64_t timeout_us;
+    int64_t connect_timeout_us;
+    pawl_guard guard;
+    bool lazy;
+};
+
+struct pawl__host {
+    struct pawl__settings settings;
+    char uuid[PAWL__UUID_SIZE + 1]; /* of this client */
+
+    /* All of these: any thread, no mutex of the engine held, never after close() has returned. */
+
+    /* The operations of this list (linked by next) have ended. They belong to the core again. */
+    void (*complete)(struct pawl__host *host, struct pawl__op *ops);
+
+    /* This name may have become free. NULL: any name may have (messages may have been missed). */
+    void (*wake)(struct pawl__host *host, const char *name, size_t name_size);
+
+    /* Proof that tenure `id` of this name has lost the lock. */
+    void (*lost)(struct pawl__host *host, const char *name, size_t name_size, uint64_t id);
+
+    /* The connection is new, the backend may have lost what it knew: verify every hold, ask again
+     * at once for everything that waits for a reconnect. */
+    void (*reconnected)(struct pawl__host *host);
+
+    /* Nobody drives, but something has to be read or timed: poll() and pump() me from now on. */
+    void (*attend)(struct pawl__host *host);
+
+    /* Something worth knowing; `message` is copied. Never contains secrets. */
+    void (*log)(struct pawl__host *host, pawl_log_level level, const char *message);
+};
+
+/* What a waiting caller waits for. */
+enum pawl__await {
+    PAWL__AWAIT_ANSWER, /* to an operation that was submitted */
+    PAWL__AWAIT_WAKE    /* a wake-up for a name that is watched */
+};
+
+#define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
+
+struct pawl__engine {
+    const char *name;           /* "redis", in sentences and tables */
+    const char *const *schemes; /* of the URLs it serves, NULL-terminated */
+    size_t place_size;
+
+    /* What the backend can do beyond the duties of every engine. */
+    bool expires;  /* the backend itself ends a lease that is not renewed */
+    bool sessions; /* a renewed hold lives as long as this process: no deadline, no renewals */
+    bool passes;   /* knows PAWL__OP_PASS */
+    bool pushes;   /* wakes by message, not by looking */
+
+    /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the
+     * engine. */
+    pawl_status (*open)(struct pawl__url *url, struct pawl__host *host, void **self_out);
+
+    /* First contact and its checks, by the deadline. Sets the last error. MAY BLOCK. */
+    pawl_status (*connect)(void *self, int64_t deadline_us);
+
+    /* The end, in two steps; no other thread is inside. stop() completes what is still open
+     * (UNKNOWN or FAILED), and from then on submit() completes everything FAILED at once; NULL:
+     * nothing is ever open. Then the places are closed. close() frees everything. */
+    void (*stop)(void *self);
+    void (*close)(void *self);
+
+    /* Prepare a name, and say early if it cannot work (rights, length). Sets the last error. MAY
+     * BLOCK, until the timeout. */
+    pawl_status (*place_open)(void *self, struct pawl__place *place);
+    void (*place_close)(void *self, struct pawl__place *place);
+
+    /* Start these operations, in this order. `driven`: the calling thread is about to drive() for
+     * an answer. */
+    void (*submit)(void *self, struct pawl__op *ops, bool driven);
+
+    /* The calling thread lends itself: read and complete until the waiter is done or nudged or the
+     * deadline has come. NULL: the engine has threads of its own or completes inside submit(). */
+    void (*drive)(
+        void *self, enum pawl__await what, struct pawl__waiter *waiter, int64_t deadline_us);
+
+    /* The keeper's part, for times when nobody drives. poll() fills at most PAWL__POLL_MAX entries
+     * with what nobody else reads at the moment, lowers *due_us to the engine's next timer, and
+     * answers the count; pump() then reads without blocking what is ready and serves timers. NULL:
+     * nothing to do. */
+    size_t (*poll)(void *self, struct pollfd *fds, int64_t *due_us);
+    void (*pump)(void *self, const struct pollfd *fds, size_t count);
+};
+
+/* The engine that serves a scheme; NULL: none does. Defined in core/engines.c, the only place that
+ * names them. */
+const struct pawl__engine *pawl__engine_find(const char *scheme);
+
+#endif

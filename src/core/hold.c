@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Holds: from the grant to the last release or the loss.
+ *
+ * A hold is valid until its deadline: the time before the request was sent, plus the lease, less
+ * what two clocks may drift apart. Only an answer that proves ownership moves it. A renewed hold
+ * asks for more every third of its lease, and after a fault again and again until the deadline.
+ * Re-entry is counted here; the backend is shown the count for people who look, and nothing is
+ * decided by it. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <assert.h>
+
+#define RENEWALS_PER_LEASE 3
+#define DRIFT_DIVISOR 100 /* one percent of the lease, */
+#define DRIFT_US 2000     /* and two milliseconds */
+#define RETRY_LEAST_US 5000
+#define RETRY_MOST_US 500000
+#define PATIENCE_LEAST_US 100000 /* for one renewal's answer, however little is left */
+
+int64_t pawl__valid_until(const struct pawl__op *op)
+{
+    int64_t drift_us = op->lease_us / DRIFT_DIVISOR + DRIFT_US;
+    return pawl__later(op->sent_us, op->lease_us) - drift_us;
+}
+
+static bool is_session(const struct pawl__machine *machine, const struct pawl__tenure *tenure)
+{
+    return machine->engine->sessions && tenure->renew;
+}
+
+/* ===== Timers ===== */
+
+/* When to warn that renewals are failing; NEVER: no more, or not at all. */
+static int64_t risk_due(const struct pawl__tenure *tenure)
+{
+    if (tenure->handle == NULL || tenure->at_risk || tenure->overdue_us == PAWL__NEVER) {
+        return PAWL__NEVER;
+    }
+    return pawl__max64(tenure->deadline_us - tenure->handle->warn_us, tenure->overdue_us);
+}
+
+static void arm(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    int64_t due_us = pawl__min64(tenure->deadline_us, risk_due(tenure));
+    if (!tenure->side_out) {
+        due_us = pawl__min64(due_us, tenure->renew_us);
+    }
+    pawl__tenure_arm(machine, tenure, due_us);
+}
+
+static void schedule_renewal(
+    const struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t sent_us)
+{
+    if (!tenure->renew || is_session(machine, tenure)) {
+        tenure->renew_us = PAWL__NEVER;
+        tenure->overdue_us = PAWL__NEVER;
+        return;
+    }
+    tenure->renew_us = sent_us + tenure->lease_us / RENEWALS_PER_LEASE;
+    tenure->overdue_us = tenure->renew_us + tenure->lease_us / (4 * RENEWALS_PER_LEASE);
+}
+
+static void queue_notice(struct pawl__machine *machine, struct pawl__notice *notice)
+{
+    if (!notice->queued && notice->tenure->handle != NULL) {
+        notice->queued = true;
+        pawl__list_push(&machine->notices, &notice->node);
+    }
+}
+
+/* ===== Acquiring ===== */
+
+struct pawl__tenure *pawl__hold_find(
+    struct pawl__machine *machine, struct pawl__name *name, uint64_t owner, int64_t now_us)
+{
+    for (struct pawl__list *node = name->holds.next; node != &name->holds; node = node->next) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        if (tenure->owner == owner) {
+            if (tenure->state == PAWL__TENURE_HELD && now_us >= tenure->deadline_us) {
+                pawl__hold_lose(machine, tenure, PAWL__LOSS_DEADLINE, now_us);
+            }
+            return tenure;
+        }
+    }
+    return NULL;
+}
+
+static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
+{
+    if (handle->through_id != tenure->id) {
+        handle->through_id = tenure->id;
+        handle->through_count = 0;
+    }
+    handle->through_count++;
+    tenure->count++;
+}
+
+void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    const struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__request *request = tenure->request;
+    int64_t max_hold_us = request->handle->max_hold_us;
+    tenure->request = NULL;
+    tenure->state = PAWL__TENURE_HELD;
+    tenure->granted = true;
+    tenure->shown = 1;
+    tenure->attempt = 0;
+    tenure->token = op->token;
+    tenure->limit_us = max_hold_us > 0 ? pawl__later(op->sent_us, max_hold_us) : PAWL__NEVER;
+    tenure->until_us = pawl__later(op->sent_us, op->lease_us);
+    tenure->deadline_us = is_session(machine, tenure)
+                              ? tenure->limit_us
+                              : pawl__min64(pawl__valid_until(op), tenure->limit_us);
+    tenure->name->active = tenure;
+    pawl__list_push(&tenure->name->holds, &tenure->node);
+    entered(tenure, request->handle);
+    schedule_renewal(machine, tenure, op->sent_us);
+    arm(machine, tenure);
+    pawl__finish(machine, request, PAWL_OK, NULL);
+    pawl__claim_tries_busy(machine, tenure->name);
+    pawl__claim_twins_enter(machine, tenure, now_us);
+}
+
+void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us)
+{
+    if (tenure->state == PAWL__TENURE_LOST) {
+        pawl__finish(machine, request, PAWL_LOST, NULL);
+    } else if (!request->handle->reentry) {
+        pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
+    } else if (!tenure->renew) {
+        request->lease_us = tenure->lease_us; /* a fixed lease counts anew from here */
+        pawl__hold_extend(machine, tenure, request, now_us);
+    } else {
+        entered(tenure, request->handle);
+        pawl__hold_show_count(machine, tenure, now_us);
+        pawl__finish(machine, request, PAWL_OK, NULL);
+    }
+}
+
+/* ===== Operations on a hold ===== */
+
+static void submit_side(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    enum pawl__op_kind kind, int64_t now_us)
+{
+    tenure->side_out = true;
+    tenure->side.id = tenure->id;
+    tenure->side.count = tenure->count;
+    pawl__submit(machine, &tenure->side, kind, now_us);
+}
+
+/* Leave time for a renewal, or another one, before the deadline. */
+static void hurry(struct pawl__tenure *tenure, int64_t now_us)
+{
+    int64_t patience_us = pawl__max64((tenure->deadline_us - now_us) / 2, PATIENCE_LEAST_US);
+    tenure->side.deadline_us =
+        pawl__min64(tenure->side.deadline_us, pawl__later(now_us, patience_us));
+}
+
+/* Ask for as much as was promised, but never for less than the backend has now, or beyond the
+ * limit. */
+static void renew(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->side_out) {
+        return;
+    }
+    int64_t lease_us = tenure->until_us - now_us;
+    if (tenure->renew) {
+        lease_us = pawl__max64(lease_us, tenure->lease_us);
+    }
+    if (tenure->limit_us != PAWL__NEVER) {
+        lease_us = pawl__min64(lease_us, tenure->limit_us - now_us);
+    }
+    pawl__list_splice(&tenure->extending, &tenure->extends);
+    tenure->look = false;
+    tenure->side.lease_us = lease_us;
+    submit_side(machine, tenure, PAWL__OP_RENEW, now_us);
+    hurry(tenure, now_us);
+    arm(machine, tenure);
+}
+
+void pawl__hold_show_count(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (!tenure->side_out && tenure->shown != tenure->count) {
+        tenure->shown = tenure->count;
+        submit_side(machine, tenure, PAWL__OP_COUNT, now_us);
+        if (tenure->renew_us != PAWL__NEVER) {
+            tenure->side.lazy = false; /* renewals have to wait for its answer */
+            hurry(tenure, now_us);
+        }
+        arm(machine, tenure);
+    }
+}
+
+/* Make sure that it is still ours: a renewed hold renews, a fixed one only looks. */
+void pawl__hold_look(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->state != PAWL__TENURE_HELD) {
+        return;
+    }
+    if (tenure->side_out) {
+        tenure->look = true;
+    } else if (tenure->renew && !is_session(machine, tenure)) {
+        renew(machine, tenure, now_us);
+    } else {
+        tenure->look = false;
+        submit_side(machine, tenure, PAWL__OP_VERIFY, now_us);
+        arm(machine, tenure);
+    }
+}
+
+void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us)
+{
+    int64_t until_us = pawl__later(now_us, request->lease_us);
+    if (request->kind == PAWL__WANT_EXTEND && until_us > tenure->limit_us) {
+        pawl__finish(machine, request, PAWL_INVALID,
+            pawl__format("an extension by %lld ms would reach beyond max_hold_ms",
+                (long long)(request->lease_us / 1000)));
+        return;
+    }
+    tenure->until_us = pawl__max64(tenure->until_us, until_us);
+    request->tenure = tenure;
+    request->phase = PAWL__ASKING;
+    pawl__list_push(&tenure->extends, &request->node);
+    pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+    renew(machine, tenure, now_us);
+}
+
+/* ===== Answers ===== */
+
+static void extended(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    struct pawl__list *node = NULL;
+    while ((node = pawl__list_pop(&tenure->extending)) != NULL) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        if (request->kind == PAWL__WANT_ACQUIRE) {
+            entered(tenure, request->handle);
+        }
+        pawl__finish(machine, request, PAWL_OK, NULL);
+    }
+}
+
+static void not_extended(
+    struct pawl__machine *machine, struct pawl__list *requests, pawl_status status, const char *why)
+{
+    struct pawl__list *node = NULL;
+    while ((node = pawl__list_pop(requests)) != NULL) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        pawl__finish(machine, request, status, why != NULL ? pawl__strdup(why) : NULL);
+    }
+}
+
+void pawl__hold_leave(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
+{
+    not_extended(machine, &tenure->extends, status, NULL);
+    not_extended(machine, &tenure->extending, status, NULL);
+    pawl__timer_clear(&machine->timers, &tenure->timer);
+}
+
+static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op)
+{
+    int64_t valid_us = pawl__min64(pawl__valid_until(op), tenure->limit_us);
+    tenure->deadline_us = pawl__max64(tenure->deadline_us, valid_us);
+    tenure->until_us = pawl__max64(tenure->until_us, pawl__later(op->sent_us, op->lease_us));
+    tenure->attempt = 0;
+    tenure->at_risk = false;
+    schedule_renewal(machine, tenure, op->sent_us);
+    extended(machine, tenure);
+}
+
+static void not_renewed(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    if (tenure->renew_us != PAWL__NEVER) {
+        int64_t first_us =
+            pawl__min64(pawl__max64(tenure->lease_us / 40, RETRY_LEAST_US), RETRY_MOST_US);
+        tenure->renew_us =
+            now_us + pawl__backoff_us(machine, tenure->attempt++, first_us, RETRY_MOST_US);
+    }
+    not_extended(machine, &tenure->extending, op->status, op->error);
+}
+
+static void judge(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    if (op->answer == PAWL__GONE) {
+        pawl__hold_lose(machine, tenure, PAWL__LOSS_PROOF, now_us);
+    } else if (op->kind == PAWL__OP_RENEW && op->answer == PAWL__DONE) {
+        renewed(machine, tenure, op);
+    } else if (op->kind == PAWL__OP_RENEW) {
+        not_renewed(machine, tenure, op, now_us);
+    }
+}
+
+void pawl__hold_answered(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    if (tenure->state == PAWL__TENURE_HELD && now_us >= tenure->deadline_us) {
+        pawl__hold_lose(
+            machine, tenure, PAWL__LOSS_DEADLINE, now_us); /* a late answer is too late */
+    }
+    if (tenure->state == PAWL__TENURE_HELD) {
+        judge(machine, tenure, op, now_us);
+    }
+    pawl__free(pawl__take_error(op));
+    if (tenure->state != PAWL__TENURE_HELD) {
+        return;
+    }
+    if (!pawl__list_empty(&tenure->extends)) {
+        renew(machine, tenure, now_us);
+    } else if (tenure->look) {
+        pawl__hold_look(machine, tenure, now_us);
+    } else {
+        pawl__hold_show_count(machine, tenure, now_us);
+    }
+    arm(machine, tenure);
+}
+
+void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (now_us >= tenure->deadline_us) {
+        pawl__hold_lose(machine, tenure, PAWL__LOSS_DEADLINE, now_us);
+        return;
+    }
+    if (now_us >= risk_due(tenure)) {
+        tenure->at_risk = true;
+        queue_notice(machine, &tenure->risk);
+    }
+    if (now_us >= tenure->renew_us) {
+        renew(machine, tenure, now_us);
+    }
+    arm(machine, tenure);
+}
+
+bool pawl__hold_renew_early(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    bool due = tenure->state == PAWL__TENURE_HELD && !tenure->side_out &&
+               tenure->renew_us != PAWL__NEVER && tenure->timer.due_us == tenure->renew_us &&
+               tenure->renew_us - tenure->lease_us / (10 * RENEWALS_PER_LEASE) <= now_us;
+    if (due) {
+        renew(machine, tenure, now_us);
+    }
+    return due;
+}
+
+/* ===== Loss ===== */
+
+void pawl__hold_tell_lost(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    queue_notice(machine, &tenure->lost);
+}
+
+void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    enum pawl__loss loss, int64_t now_us)
+{
+    assert(tenure->state == PAWL__TENURE_HELD);
+    struct pawl__name *name = tenure->name;
+    tenure->state = PAWL__TENURE_LOST;
+    tenure->granted = loss != PAWL__LOSS_PROOF;
+    if (name->active == tenure) {
+        name->active = NULL;
+    }
+    pawl__hold_leave(machine, tenure, PAWL_LOST);
+    pawl__hold_tell_lost(machine, tenure);
+    if (loss == PAWL__LOSS_DEADLINE && !machine->engine->expires) { /* it waits for our word */
+        tenure->main.id = tenure->id;
+        tenure->main_out = true;
+        pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
+    }
+    pawl__touch(machine, name);
+}
+
+void pawl__machine_lost(
+    struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us)
+{
+    struct pawl__map_node *node = pawl__map_find(&machine->names, name, name_size);
+    struct pawl__tenure *active =
+        node != NULL ? PAWL__CONTAINER(node, struct pawl__name, node)->active : NULL;
+    if (active != NULL && active->id == id && active->state == PAWL__TENURE_HELD) {
+        pawl__hold_lose(machine, active, PAWL__LOSS_PROOF, now_us);
+    }
+    pawl__settle(machine, now_us);
+}
+
+/* Its thread has ended: as if the process had died, the lease runs out, in the backend or here. */
+static void abandon(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->state == PAWL__TENURE_HELD) {
+        pawl__hold_lose(machine, tenure, PAWL__LOSS_OWNER, now_us);
+    }
+    if (tenure->state != PAWL__TENURE_LOST) {
+        return;
+    }
+    tenure->count = 0;
+    if (machine->engine->expires || !tenure->granted) {
+        pawl__tenure_end(machine, tenure);
+    } else {
+        tenure->state = PAWL__TENURE_CLEANING;
+        pawl__list_remove(&tenure->node);
+        pawl__tenure_arm(machine, tenure, pawl__later(now_us, tenure->lease_us));
+    }
+}
+
+void pawl__machine_owner_gone(struct pawl__machine *machine, uint64_t owner, int64_t now_us)
+{
+    struct pawl__list *node = machine->tenures.next;
+    while (node != &machine->tenures) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
+        node = node->next;
+        if (tenure->owner == owner) {
+            abandon(machine, tenure, now_us);
+        }
+    }
+    pawl__settle(machine, now_us);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The heart: what a lock is, as a pure machine.
+ *
+ * One machine per client. It is told what happens (a caller wants, an operation ended, time passed)
+ * together with the time, and it answers by filling its outputs: operations to submit, requests
+ * that are finished, notices for callbacks. It touches no socket, no clock and no thread, so the
+ * blocking call, the asynchronous call and the simulator are three drivers of the same code. The
+ * driver calls it under one mutex.
+ *
+ * Words
+ *   request  one call of a user that is not answered yet: acquire, release, extend, inspect, break
+ *   tenure   one owner's time with a lock, from the first acquire to the last release. It begins as
+ * a claim, so every acquire request that does not re-enter brings a tenure with it name     a
+ * lock's name in this client: the local queue, and the one tenure that is active in the backend
+ *
+ * A tenure's life
+ *
+ *   IDLE ──turn──> CLAIMING ──granted──> HELD ──last release──> RELEASING ──answered──> ended
+ *     ^              │   ^                 │                        └ passed on: the heir is HELD
+ *     └─ left to ────┤   └─ woken ─ WAITING│ deadline or proof
+ *        others      │ held elsewhere ─┘   └──────> LOST ──released as often as acquired──> ended
+ *                    └ caller gone, outcome unknown ──> CLEANING ──released for sure──> ended
+ *
+ * What holds at all times
+ *   - At most one tenure of a name is active (CLAIMING, WAITING, HELD, RELEASING), but for the heir
+ * of a pass.
+ *   - Only an answered ACQUIRE, RENEW or PASS moves a deadline, and only to its own sending time +
+ * lease - drift.
+ *   - A tenure that is LOST stays so. Every operation that may have reached the backend without an
+ * answer is followed by a release of the same tenure until that was answered, or until its lease is
+ * over.
+ *   - After the first grant nothing needs memory: all that can still happen is embedded in the
+ * tenure. */
+#ifndef PAWL_CORE_MACHINE_H
+#define PAWL_CORE_MACHINE_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/wait.h"
+#include "core/engine.h"
+
+enum pawl__request_kind {
+    PAWL__WANT_ACQUIRE,
+    PAWL__WANT_RELEASE,
+    PAWL__WANT_EXTEND,
+    PAWL__WANT_INSPECT,
+    PAWL__WANT_BREAK
+};
+
+/* Where a request waits, and so what its thread can best do meanwhile. */
+enum pawl__phase {
+    PAWL__QUEUED,   /* behind another caller of this process */
+    PAWL__ASKING,   /* for the answer to an operation */
+    PAWL__LISTENING /* for a wake-up of the name */
+};
+
+/* For the driver: how a finished request or a notice goes to whoever calls the user back. */
+struct pawl__delivery {
+    struct pawl__list node;
+    unsigned char kind;
+};
+
+struct pawl__request {
+    struct pawl__list
+        node; /* in a name's queue, a tenure's extensions, or the machine's finished */
+    struct pawl__timer timer;
+    enum pawl__request_kind kind;
+    enum pawl__phase phase;
+    bool finished;
+    bool fresh; /* its own call has not returned to the driver yet: needs no nudge */
+    bool stood; /* in line behind another caller, before its turn came */
+    struct pawl__handle *handle;
+    struct pawl__tenure *tenure; /* acquire, release, extend */
+    struct pawl__errand *errand; /* inspect, break */
+    struct pawl__waiter *waiter; /* of a blocking caller; NULL: asynchronous */
+    uint64_t owner;
+    int64_t start_us;
+    int64_t
+        wait_us; /* acquire: when patience for the lock ends; == start_us: a try; NEVER: forever */
+    int64_t end_us;           /* when it must have ended, answered or not */
+    int64_t lease_us;         /* extend */
+    pawl_lock_info *info_out; /* inspect */
+    pawl_status status;
+    char *error;                    /* sentence that goes with status; freed by the driver */
+    struct pawl__delivery delivery; /* the driver's */
+};
+
+/* The machine's part of a lock handle: its options, in microseconds. */
+struct pawl__handle {
+    struct pawl__name *name;
+    uint64_t owner; /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
+    bool closed;    /* the driver's: its waits end at once */
+    bool reentry;
+    bool renew;
+    bool unawaited;
+    int64_t lease_us;
+    int64_t max_hold_us; /* 0: no limit */
+    int64_t warn_us;
+    uint64_t through_id;    /* the tenure last acquired through this handle, */
+    unsigned through_count; /* and how often without a release yet */
+};
+
+/* Something to tell the user about a tenure. */
+struct pawl__notice {
+    struct pawl__list node; /* in the machine's notices, then in the courier's hands */
+    struct pawl__tenure *tenure;
+    struct pawl__handle *handle; /* NULL: closed meanwhile, tell nobody */
+    pawl_status status;          /* PAWL_LOST, or PAWL_UNAVAILABLE: at risk */
+    bool queued;
+    struct pawl__delivery delivery; /* the driver's */
+};
+
+enum pawl__tenure_state {
+    PAWL__TENURE_IDLE,
+    PAWL__TENURE_CLAIMING,
+    PAWL__TENURE_WAITING,
+    PAWL__TENURE_HELD,
+    PAWL__TENURE_RELEASING,
+    PAWL__TENURE_LOST,
+    PAWL__TENURE_CLEANING,
+    PAWL__TENURE_ENDED
+};
+
+struct pawl__tenure {
+    struct pawl__list node; /* in its name's holds while it is HELD or LOST */
+    struct pawl__list all;  /* in the machine's tenures, or in its ended ones */
+    struct pawl__name *name;
+    struct pawl__handle *handle;   /* first acquired through; NULL once that is closed */
+    struct pawl__request *request; /* that claims or releases; NULL: nobody waits for it */
+    struct pawl__tenure *heir;     /* RELEASING by pass: who gets it */
+    struct pawl__tenure *giver;    /* CLAIMING as the heir of this one: asks nothing itself */
+    enum pawl__tenure_state state;
+    bool renew;
+    bool main_out;    /* main is with the engine */
+    bool side_out;    /* side is with the engine */
+    bool doubt;       /* a copy of an acquire or pass is about whose end we do not know */
+    bool repeated;    /* a copy of the release ended unknown */
+    bool granted;     /* the backend has given it the lock and has not said that it is gone */
+    bool look;        /* verify it as soon as side is free */
+    bool at_risk;     /* told so since the last good renewal */
+    unsigned count;   /* acquired and not yet released */
+    unsigned shown;   /* the count that the backend shows */
+    unsigned attempt; /* tries since the last answer, for the back-off */
+    uint64_t id;
+    uint64_t owner;
+    uint64_t token;
+    uint64_t wakes; /* WAITING: the name's wakes when we last asked */
+    int64_t lease_us;
+    int64_t deadline_us; /* until when we surely hold */
+    int64_t until_us;    /* extended until here at least */
+    int64_t limit_us;    /* never beyond: acquired + max hold */
+    int64_t renew_us;    /* the next renewal */
+    int64_t overdue_us;  /* from when on a missing renewal counts as failing */
+    int64_t copy_us;     /* when the last copy of an acquire or pass was sent */
+    struct pawl__timer timer;
+    struct pawl__op main;        /* acquire, release, pass */
+    struct pawl__op side;        /* renew, verify, count */
+    struct pawl__list extends;   /* requests for the next renewal */
+    struct pawl__list extending; /* requests that the current renewal serves */
+    struct pawl__notice lost;
+    struct pawl__notice risk;
+};
+
+enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATCH_ENDING };
+
+struct pawl__name {
+    struct pawl__map_node node;
+    struct pawl__list link; /* in the machine's touched or dead names */
+    char *text;             /* the name itself */
+    struct pawl__place *place;
+    bool opened;             /* the driver's: the engine has opened the place */
+    unsigned handles;        /* open ones */
+    unsigned tenures;        /* that exist, whatever their state */
+    unsigned errands;        /* inspect and break under way */
+    struct pawl__list queue; /* acquire requests waiting for their turn, oldest first */
+    unsigned tries;          /* tries among them */
+    unsigned twins;          /* among them, of handles that are owners: one owner may queue twice */
+    struct pawl__tenure *active; /* NULL: none */
+    struct pawl__list holds;     /* what owners have: HELD and LOST */
+    enum pawl__watch watch;
+    bool watch_refused; /* asking again would not help */
+    struct pawl__op watch_op;
+    uint64_t wakes;           /* wake-ups heard so far */
+    bool deaf_once;           /* the next wake-up is the echo of our own release */
+    int64_t hold_off_us;      /* left to others until then */
+    int64_t idle_us;          /* watched, but nobody has needed it since; NEVER: needed */
+    unsigned passes;          /* since others were last offered a turn */
+    int64_t chain_us;         /* since when we keep it to ourselves */
+    int64_t answered_us;      /* the last answer about this name */
+    int64_t silent_us;        /* no answer since; NEVER: not silent */
+    char *error;              /* why it is silent */
+    struct pawl__timer timer; /* end of the hold-off, or of a watch that nobody needs */
+};
+
+struct pawl__machine {
+    /* Set by the driver before the first call. */
+    const struct pawl__engine *engine; /* only its abilities are read here */
+    int64_t timeout_us;
+    int64_t give_up_us;
+    struct pawl__random random;
+    void (*nudge)(struct pawl__request *request); /* its phase changed; NULL: nobody cares */
+
+    /* Outputs, emptied by the driver. */
+    struct pawl__op *ops; /* to submit, in order */
+    struct pawl__op **ops_end;
+    struct pawl__list finished; /* requests: status and error are set */
+    struct pawl__list notices;  /* give back with pawl__machine_notice_done() */
+    struct pawl__list dead;     /* names to free with pawl__name_free() */
+
+    /* The machine's own. */
+    struct pawl__map names;
+    struct pawl__heap timers;
+    struct pawl__list tenures;
+    struct pawl__list ended;  /* tenures to free when this step is over */
+    struct pawl__list spares; /* a few freed tenures, for those to come */
+    unsigned spare_count;
+    struct pawl__list touched; /* names to look at when this step is over */
+    uint64_t next_id;
+    unsigned pending; /* operations with the engine */
+    int64_t rtt_us;   /* smoothed */
+};
+
+/* ===== What drivers call, under their mutex ===== */
+
+bool pawl__machine_init(struct pawl__machine *machine);
+void pawl__machine_fini(struct pawl__machine *machine);
+
+/* The name's record, made with its place (of engine->place_size bytes) if it is new. `fresh_out`
+ * says that the driver has yet to open the place. NULL: no memory. A handle must be attached to it
+ * before the next call. */
+struct pawl__name *pawl__machine_name(
+    struct pawl__machine *machine, const char *name, size_t name_size, bool *fresh_out);
+void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);
+
+/* Detach for good: ends its waits, forgets it in every hold. What it holds must have been released
+ * before. */
+void pawl__handle_detach(
+    struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us);
+
+/* Everything ends here, without a word to the backend: all names become dead. Nothing is pending,
+ * and no notice is under way. Handles that are still attached must not be used again. */
+void pawl__machine_abolish(struct pawl__machine *machine);
+
+/* A dead name that was taken from the outputs, after its place was closed. */
+void pawl__name_free(struct pawl__name *name);
+
+/* Start a request. kind, handle, owner, start_us, wait_us, end_us, lease_us or info_out, waiter are
+ * set; the rest is zero. It may be among the finished at once. */
+void pawl__machine_start(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+
+/* An operation came back from the engine. */
+void pawl__machine_complete(struct pawl__machine *machine, struct pawl__op *op, int64_t now_us);
+
+/* Time has come to the first timer's due time, or beyond. */
+void pawl__machine_tick(struct pawl__machine *machine, int64_t now_us);
+int64_t pawl__machine_due(const struct pawl__machine *machine); /* NEVER: no timer is armed */
+
+/* Whether the first timer is served by a blocking caller itself: when its own wait for the lock, or
+ * for the next look at it, ends. */
+bool pawl__machine_served(const struct pawl__machine *machine);
+
+/* Until when a blocking caller of this request may sleep before it has to tick. */
+int64_t pawl__request_due(const struct pawl__request *request);
+
+/* For a close: release everything that is held, with nobody waiting for it. */
+void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us);
+
+/* The name may be free (NULL: any may), this tenure is lost, the backend is back: as the host of
+ * engine.h. */
+void pawl__machine_wake(
+    struct pawl__machine *machine, const char *name, size_t name_size, int64_t now_us);
+void pawl__machine_lost(
+    struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us);
+void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us);
+
+/* End the handle's waits with PAWL_CANCELED. */
+void pawl__machine_cancel(
+    struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us);
+
+/* This owner will never call again: its thread has ended. */
+void pawl__machine_owner_gone(struct pawl__machine *machine, uint64_t owner, int64_t now_us);
+
+/* The owner's hold on the handle's name, judged by the clock: HELD (and valid now) or LOST; NULL:
+ * none. */
+struct pawl__tenure *pawl__machine_find(
+    struct pawl__machine *machine, struct pawl__handle *handle, uint64_t owner, int64_t now_us);
+
+/* The owner of what was acquired through this handle and not yet released; 0: nothing. */
+uint64_t pawl__handle_holder(const struct pawl__handle *handle);
+
+/* The callback has been called (or dropped). */
+void pawl__machine_notice_done(
+    struct pawl__machine *machine, struct pawl__notice *notice, int64_t now_us);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the machine call of each other. Drivers include core/machine.h only.
+ *
+ *   machine.c  the entries: requests, operations that come back, timers; outputs
+ *   names.c    names and the handles attached to them
+ *   claim.c    from the local queue to the grant
+ *   watch.c    subscriptions of names that are waited for
+ *   hold.c     while held: re-entry, renewal, extension, loss
+ *   release.c  the last release, and passing on
+ *   tenure.c   making, ending, and cleaning up after claims whose outcome is unknown */
+#ifndef PAWL_CORE_MACHINE_PARTS_H
+#define PAWL_CORE_MACHINE_PARTS_H
+
+#include "core/machine.h"
+
+/* Why a hold was lost. */
+enum pawl__loss { PAWL__LOSS_DEADLINE, PAWL__LOSS_PROOF, PAWL__LOSS_OWNER };
+
+enum { PAWL__TIMER_REQUEST = 1, PAWL__TIMER_TENURE = 2, PAWL__TIMER_NAME = 3 };
+
+/* machine.c */
+void pawl__submit(
+    struct pawl__machine *machine, struct pawl__op *op, enum pawl__op_kind kind, int64_t now_us);
+void pawl__finish(
+    struct pawl__machine *machine, struct pawl__request *request, pawl_status status, char *error);
+void pawl__set_phase(
+    struct pawl__machine *machine, struct pawl__request *request, enum pawl__phase phase);
+char *pawl__take_error(struct pawl__op *op);
+void pawl__settle(struct pawl__machine *machine, int64_t now_us);
+void pawl__touch(struct pawl__machine *machine, struct pawl__name *name);
+int64_t pawl__backoff_us(
+    struct pawl__machine *machine, unsigned attempt, int64_t first_us, int64_t most_us);
+
+/* tenure.c */
+struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl__request *request);
+void pawl__tenure_end(struct pawl__machine *machine, struct pawl__tenure *tenure);
+bool pawl__tenure_free(
+    struct pawl__machine *machine, struct pawl__tenure *tenure); /* false: still needed */
+void pawl__tenure_arm(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t due_us);
+void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__tenure_cleaned(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__op *op, int64_t now_us);
+void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+
+/* claim.c */
+void pawl__claim_start(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
+void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__claim_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__op *op, int64_t now_us);
+void pawl__claim_timeout(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+void pawl__claim_end(struct pawl__machine *machine, struct pawl__request *request,
+    pawl_status status, char *error, int64_t now_us);
+void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *name);
+void pawl__claim_twins_enter(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+struct pawl__request *pawl__claim_next(struct pawl__name *name); /* the queue's head, taken out */
+void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */
+
+/* watch.c */
+void pawl__watch_need(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
+void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
+void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
+
+/* hold.c */
+struct pawl__tenure *pawl__hold_find(
+    struct pawl__machine *machine, struct pawl__name *name, uint64_t owner, int64_t now_us);
+void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    const struct pawl__op *op, int64_t now_us);
+void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us);
+void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us);
+void pawl__hold_show_count(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__hold_look(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__hold_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__op *op, int64_t now_us);
+void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+bool pawl__hold_renew_early(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    enum pawl__loss loss, int64_t now_us);
+void pawl__hold_tell_lost(struct pawl__machine *machine, struct pawl__tenure *tenure);
+void pawl__hold_leave(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status);
+int64_t pawl__valid_until(const struct pawl__op *op);
+
+/* release.c */
+void pawl__release_start(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+void pawl__release_again(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__release_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__op *op, int64_t now_us);
+
+#endif

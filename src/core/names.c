@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names and the handles attached to them: making, finding, forgetting. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <string.h>
+
+static struct pawl__name *name_new(struct pawl__machine *machine, const char *text, size_t size)
+{
+    struct pawl__name *name = pawl__alloc(sizeof *name);
+    struct pawl__place *place = pawl__alloc(machine->engine->place_size);
+    char *copy = pawl__alloc(size + 1);
+    if (name == NULL || place == NULL || copy == NULL) {
+        pawl__free(name);
+        pawl__free(place);
+        pawl__free(copy);
+        return NULL;
+    }
+    memcpy(copy, text, size);
+    place->name = copy;
+    place->name_size = size;
+    place->core = name;
+    name->text = copy;
+    name->place = place;
+    name->silent_us = PAWL__NEVER;
+    name->idle_us = PAWL__NEVER;
+    name->watch_op.place = place;
+    name->watch_op.core = name;
+    name->timer.kind = PAWL__TIMER_NAME;
+    pawl__list_init(&name->queue);
+    pawl__list_init(&name->holds);
+    pawl__list_init(&name->link);
+    pawl__map_add(&machine->names, &name->node, copy, size);
+    return name;
+}
+
+struct pawl__name *pawl__machine_name(
+    struct pawl__machine *machine, const char *name, size_t name_size, bool *fresh_out)
+{
+    struct pawl__map_node *node = pawl__map_find(&machine->names, name, name_size);
+    *fresh_out = node == NULL;
+    return node != NULL ? PAWL__CONTAINER(node, struct pawl__name, node)
+                        : name_new(machine, name, name_size);
+}
+
+void pawl__name_free(struct pawl__name *name)
+{
+    pawl__free(name->error);
+    pawl__free(name->text);
+    pawl__free(name->place);
+    pawl__free(name);
+}
+
+void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
+{
+    handle->name = name;
+    name->handles++;
+}
+
+static void forget_handle(struct pawl__list *tenures, const struct pawl__handle *handle)
+{
+    for (struct pawl__list *node = tenures->next; node != tenures; node = node->next) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
+        if (tenure->handle == handle) {
+            tenure->handle = NULL;
+            tenure->lost.handle = NULL;
+            tenure->risk.handle = NULL;
+        }
+    }
+}
+
+void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
+{
+    pawl__machine_cancel(machine, handle, now_us);
+    forget_handle(&machine->tenures, handle);
+    forget_handle(&machine->ended, handle);
+    handle->name->handles--;
+    pawl__touch(machine, handle->name);
+    pawl__settle(machine, now_us);
+}
+
+uint64_t pawl__handle_holder(const struct pawl__handle *handle)
+{
+    struct pawl__list *holds = &handle->name->holds;
+    for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
+        const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        if (tenure->id == handle->through_id && handle->through_count > 0) {
+            return tenure->owner;
+        }
+    }
+    return 0;
+}
+
+static void abolish_tenures(struct pawl__machine *machine, struct pawl__list *tenures)
+{
+    struct pawl__list *node = NULL;
+    while ((node = pawl__list_pop(tenures)) != NULL) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
+        tenure->main_out = false;
+        tenure->side_out = false;
+        tenure->lost.queued = false;
+        tenure->risk.queued = false;
+        pawl__tenure_free(machine, tenure);
+    }
+}
+
+void pawl__machine_abolish(struct pawl__machine *machine)
+{
+    abolish_tenures(machine, &machine->tenures);
+    abolish_tenures(machine, &machine->ended);
+    machine->timers.root = NULL;
+    machine->ops = NULL;
+    machine->ops_end = &machine->ops;
+    struct pawl__map_node *node = pawl__map_next(&machine->names, NULL);
+    while (node != NULL) {
+        struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, node);
+        node = pawl__map_next(&machine->names, node);
+        pawl__map_remove(&machine->names, &name->node);
+        pawl__list_remove(&name->link);
+        pawl__list_push(&machine->dead, &name->link);
+    }
+}

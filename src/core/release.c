@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last release, and passing on.
+ *
+ * With callers of this process in the queue, a release is one operation that frees the lock and
+ * gives it to the next of them. So that other processes are not starved, every 16 passes or 10 ms
+ * the lock is *offered* instead: if another client waits, it is left free, and we stand back for a
+ * moment before we ask again.
+ *
+ * A release without an answer is repeated, with or without its caller, until it was answered or the
+ * lease is over. If a repeated one finds nothing to release, the first copy did it, provided that
+ * the hold was still valid then. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+#include <assert.h>
+
+#define AGAIN_FIRST_US 20000
+#define AGAIN_MOST_US 500000
+#define HOLD_OFF_MOST_US 10000
+
+/* ===== Asking ===== */
+
+static void submit_main(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    enum pawl__op_kind kind, int64_t now_us)
+{
+    tenure->main.id = tenure->id;
+    tenure->main_out = true;
+    pawl__submit(machine, &tenure->main, kind, now_us);
+}
+
+static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    struct pawl__name *name = tenure->name;
+    struct pawl__tenure *heir = tenure->heir;
+    heir->copy_us = now_us;
+    tenure->main.heir_id = heir->id;
+    tenure->main.lease_us = heir->lease_us;
+    tenure->main.offer =
+        name->passes >= PAWL__PASSES_MAX || now_us - name->chain_us >= PAWL__PASSES_US;
+    submit_main(machine, tenure, PAWL__OP_PASS, now_us);
+}
+
+/* The next in the queue becomes the heir. Its thread sleeps on: the answer comes with the giver's.
+ */
+static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    struct pawl__request *request = pawl__claim_next(tenure->name);
+    struct pawl__tenure *heir = request->tenure;
+    heir->state = PAWL__TENURE_CLAIMING;
+    heir->id = machine->next_id++;
+    heir->request = request;
+    heir->giver = tenure;
+    tenure->heir = heir;
+}
+
+static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (machine->engine->passes && !pawl__list_empty(&tenure->name->queue)) {
+        choose_heir(machine, tenure);
+        submit_pass(machine, tenure, now_us);
+    } else {
+        submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
+    }
+}
+
+static void left(struct pawl__handle *handle, const struct pawl__tenure *tenure)
+{
+    if (handle->through_id == tenure->id && handle->through_count > 0) {
+        handle->through_count--;
+    }
+}
+
+/* Callers of the same owner that were about to enter again get in line instead: the hold ends
+ * first. */
+static void queue_entering(
+    struct pawl__machine *machine, struct pawl__list *requests, int64_t now_us)
+{
+    struct pawl__list *node = requests->next;
+    while (node != requests) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        node = node->next;
+        if (request->kind == PAWL__WANT_ACQUIRE) {
+            pawl__list_remove(&request->node);
+            pawl__set_phase(machine, request, PAWL__QUEUED);
+            pawl__claim_start(machine, request, now_us);
+        }
+    }
+}
+
+static void release_last(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us)
+{
+    tenure->state = PAWL__TENURE_RELEASING;
+    pawl__list_remove(&tenure->node);
+    queue_entering(machine, &tenure->extends, now_us);
+    queue_entering(machine, &tenure->extending, now_us);
+    pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
+    tenure->attempt = 0;
+    let_go(machine, tenure, now_us);
+    if (request->handle->unawaited) {
+        pawl__finish(machine, request, PAWL_OK, NULL);
+        return;
+    }
+    tenure->request = request;
+    request->tenure = tenure;
+    request->phase = PAWL__ASKING;
+    pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+}
+
+void pawl__release_start(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__tenure *tenure =
+        pawl__hold_find(machine, request->handle->name, request->owner, now_us);
+    if (tenure == NULL) {
+        pawl__finish(machine, request, PAWL_NOT_HELD, NULL);
+        return;
+    }
+    left(request->handle, tenure);
+    tenure->count--;
+    if (tenure->state == PAWL__TENURE_LOST) {
+        if (tenure->count == 0) {
+            pawl__tenure_clean(machine, tenure, now_us); /* what may be left of it */
+        }
+        pawl__finish(machine, request, PAWL_LOST, NULL);
+    } else if (tenure->count > 0) {
+        pawl__hold_show_count(machine, tenure, now_us);
+        pawl__finish(machine, request, PAWL_OK, NULL);
+    } else {
+        release_last(machine, tenure, request, now_us);
+    }
+}
+
+/* ===== Answers ===== */
+
+/* The release is over, one way or the other. */
+static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status,
+    char *error, int64_t now_us)
+{
+    struct pawl__op *op = &tenure->main;
+    bool answered = op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN;
+    if (status == PAWL_LOST) {
+        pawl__hold_tell_lost(machine, tenure);
+    }
+    if (tenure->request != NULL) {
+        pawl__finish(machine, tenure->request, status, error);
+        tenure->request = NULL;
+    } else {
+        pawl__free(error);
+    }
+    if (answered) {
+        tenure->granted = false;
+        tenure->doubt = tenure->doubt && !op->fenced;
+    }
+    if (answered && tenure->doubt) {
+        pawl__tenure_clean(machine, tenure, now_us); /* a late copy of its acquire may come yet */
+    } else {
+        pawl__tenure_end(machine, tenure);
+    }
+}
+
+/* What "it is not there" means: released by an earlier copy, or lost before. */
+static pawl_status gone_status(const struct pawl__tenure *tenure, int64_t now_us)
+{
+    return tenure->repeated && now_us < tenure->deadline_us ? PAWL_OK : PAWL_LOST;
+}
+
+/* Whether the backend has ended it by itself. */
+static bool is_lease_over(
+    const struct pawl__machine *machine, const struct pawl__tenure *tenure, int64_t now_us)
+{
+    return machine->engine->expires && now_us >= tenure->deadline_us;
+}
+
+static void try_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, AGAIN_FIRST_US, AGAIN_MOST_US);
+    int64_t due_us = now_us + pause_us;
+    if (machine->engine->expires) {
+        due_us = pawl__min64(due_us, pawl__max64(tenure->deadline_us, now_us));
+    }
+    pawl__tenure_arm(machine, tenure, due_us);
+}
+
+static void release_answered(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    switch (op->answer) {
+    case PAWL__DONE:
+        over(machine, tenure, PAWL_OK, NULL, now_us);
+        break;
+    case PAWL__GONE:
+        over(machine, tenure, gone_status(tenure, now_us), NULL, now_us);
+        break;
+    case PAWL__UNKNOWN:
+    case PAWL__FAILED:
+        tenure->repeated = tenure->repeated || op->answer == PAWL__UNKNOWN;
+        if (!op->again || is_lease_over(machine, tenure, now_us)) {
+            over(machine, tenure, op->status, pawl__take_error(op), now_us);
+            break;
+        }
+        if (tenure->name->active == tenure) {
+            tenure->name->active = NULL; /* others of us may ask meanwhile */
+        }
+        try_again(machine, tenure, now_us);
+        break;
+    case PAWL__PENDING:
+    case PAWL__HELD:
+    case PAWL__LEFT:
+        assert(false && "not an answer to a release");
+        break;
+    }
+}
+
+/* ===== Passing on ===== */
+
+/* The heir has to ask for itself, like anybody. */
+static void heir_asks(struct pawl__machine *machine, struct pawl__tenure *heir, int64_t now_us)
+{
+    if (heir->request == NULL) {
+        pawl__tenure_clean(machine, heir, now_us);
+        return;
+    }
+    heir->name->active = heir;
+    pawl__claim_ask(machine, heir, now_us);
+}
+
+static void heir_gets(struct pawl__machine *machine, struct pawl__tenure *heir,
+    const struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__name *name = heir->name;
+    heir->granted = true;
+    heir->doubt = heir->doubt && !op->fenced;
+    name->passes = op->offer ? 0 : name->passes + 1;
+    name->chain_us = op->offer ? now_us : name->chain_us;
+    if (heir->request != NULL && now_us < pawl__valid_until(op)) {
+        pawl__hold_grant(machine, heir, op, now_us);
+    } else {
+        heir_asks(machine, heir, now_us);
+    }
+}
+
+/* Left to others: the heir goes back to the head of the queue, and we stand back for a moment. */
+static void heir_stands_back(
+    struct pawl__machine *machine, struct pawl__tenure *heir, int64_t now_us)
+{
+    struct pawl__name *name = heir->name;
+    int64_t pause_us = pawl__max64(PAWL__HOLD_OFF_US, 2 * machine->rtt_us);
+    name->hold_off_us = now_us + pawl__min64(pause_us, HOLD_OFF_MOST_US);
+    name->deaf_once = name->watch == PAWL__WATCHED;
+    if (heir->request == NULL) {
+        pawl__tenure_clean(machine, heir, now_us);
+        return;
+    }
+    heir->state = PAWL__TENURE_IDLE;
+    pawl__claim_requeue(name, heir->request);
+    heir->request = NULL;
+    pawl__touch(machine, name);
+}
+
+static void pass_unanswered(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__tenure *heir = tenure->heir;
+    tenure->repeated = tenure->repeated || op->answer == PAWL__UNKNOWN;
+    heir->doubt = heir->doubt || op->answer == PAWL__UNKNOWN;
+    bool ended = !op->again || is_lease_over(machine, tenure, now_us);
+    if (!ended && heir->request != NULL) {
+        try_again(machine, tenure, now_us); /* pass it on again: the same question */
+        return;
+    }
+    tenure->heir = NULL;
+    heir->giver = NULL;
+    if (ended) {
+        over(machine, tenure, op->status, pawl__take_error(op), now_us);
+    } else {
+        tenure->name->active = NULL;
+        try_again(machine, tenure, now_us);
+    }
+    heir_asks(machine, heir, now_us);
+}
+
+static void pass_answered(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__tenure *heir = tenure->heir;
+    if (op->answer == PAWL__FAILED || op->answer == PAWL__UNKNOWN) {
+        pass_unanswered(machine, tenure, op, now_us);
+        return;
+    }
+    const struct pawl__op answer = *op; /* the giver may need its operation again */
+    tenure->heir = NULL;
+    heir->giver = NULL;
+    over(machine, tenure, answer.answer == PAWL__GONE ? gone_status(tenure, now_us) : PAWL_OK, NULL,
+        now_us);
+    if (answer.answer == PAWL__DONE) {
+        heir_gets(machine, heir, &answer, now_us);
+    } else if (answer.answer == PAWL__LEFT) {
+        heir_stands_back(machine, heir, now_us);
+    } else {
+        heir_asks(machine, heir, now_us);
+    }
+}
+
+void pawl__release_answered(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    if (op->kind == PAWL__OP_PASS) {
+        pass_answered(machine, tenure, op, now_us);
+    } else {
+        release_answered(machine, tenure, op, now_us);
+    }
+}
+
+/* The heir's caller has left while we waited to pass the lock on again. */
+static void disinherit(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    struct pawl__tenure *heir = tenure->heir;
+    if (heir != NULL) {
+        tenure->heir = NULL;
+        heir->giver = NULL;
+        pawl__tenure_clean(machine, heir, now_us);
+    }
+}
+
+void pawl__release_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    pawl__timer_clear(&machine->timers, &tenure->timer);
+    if (is_lease_over(machine, tenure, now_us)) {
+        struct pawl__tenure *heir = tenure->heir;
+        tenure->heir = NULL;
+        over(machine, tenure, PAWL_UNAVAILABLE, NULL, now_us);
+        if (heir != NULL) {
+            heir->giver = NULL;
+            heir_asks(machine, heir, now_us);
+        }
+    } else if (tenure->heir != NULL && tenure->heir->request != NULL) {
+        submit_pass(machine, tenure, now_us);
+    } else {
+        submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
+        disinherit(machine, tenure, now_us);
+    }
+}
+
+void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us)
+{
+    struct pawl__list *node = machine->tenures.next;
+    while (node != &machine->tenures) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
+        node = node->next;
+        if (tenure->state == PAWL__TENURE_HELD) {
+            tenure->state = PAWL__TENURE_RELEASING;
+            pawl__list_remove(&tenure->node);
+            pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
+            submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
+        } else if (tenure->state == PAWL__TENURE_LOST || tenure->state == PAWL__TENURE_CLEANING) {
+            pawl__tenure_clean(machine, tenure, now_us);
+        }
+    }
+    pawl__settle(machine, now_us);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tenures: made with the acquire request, ended when nothing of them can be left in the backend.
+ *
+ * Cleaning up is the second half of "ask again or take back": a claim whose caller has left, but of
+ * which a copy may have reached the backend, is released until that was answered. If the engine
+ * cannot promise that late copies are dead (op->fenced), the release is repeated until one lease
+ * after the last copy was sent. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define CLEAN_FIRST_US 20000
+#define CLEAN_MOST_US 500000
+#define SPARES_MOST 16
+
+static void notice_init(
+    struct pawl__notice *notice, struct pawl__tenure *tenure, pawl_status status)
+{
+    pawl__list_init(&notice->node);
+    notice->tenure = tenure;
+    notice->handle = tenure->handle;
+    notice->status = status;
+}
+
+static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
+{
+    op->place = tenure->name->place;
+    op->core = tenure;
+}
+
+/* A zeroed tenure: one that was used before, if there is one, which is much cheaper than a new one.
+ */
+static struct pawl__tenure *blank(struct pawl__machine *machine)
+{
+    struct pawl__list *node = pawl__list_pop(&machine->spares);
+    if (node == NULL) {
+        return pawl__alloc(sizeof(struct pawl__tenure));
+    }
+    machine->spare_count--;
+    struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
+    memset(tenure, 0, sizeof *tenure);
+    return tenure;
+}
+
+struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl__request *request)
+{
+    struct pawl__tenure *tenure = blank(machine);
+    if (tenure == NULL) {
+        return NULL;
+    }
+    const struct pawl__handle *handle = request->handle;
+    tenure->name = handle->name;
+    tenure->handle = request->handle;
+    tenure->owner = request->owner;
+    tenure->renew = handle->renew;
+    tenure->lease_us = handle->max_hold_us > 0 ? pawl__min64(handle->lease_us, handle->max_hold_us)
+                                               : handle->lease_us;
+    tenure->timer.kind = PAWL__TIMER_TENURE;
+    op_init(&tenure->main, tenure);
+    op_init(&tenure->side, tenure);
+    notice_init(&tenure->lost, tenure, PAWL_LOST);
+    notice_init(&tenure->risk, tenure, PAWL_UNAVAILABLE);
+    pawl__list_init(&tenure->node);
+    pawl__list_init(&tenure->extends);
+    pawl__list_init(&tenure->extending);
+    pawl__list_push(&machine->tenures, &tenure->all);
+    tenure->name->tenures++;
+    return tenure;
+}
+
+void pawl__tenure_end(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    assert(tenure->state != PAWL__TENURE_ENDED);
+    tenure->state = PAWL__TENURE_ENDED;
+    pawl__timer_clear(&machine->timers, &tenure->timer);
+    pawl__list_remove(&tenure->node);
+    pawl__list_remove(&tenure->all);
+    pawl__list_push(&machine->ended, &tenure->all);
+    if (tenure->name->active == tenure) {
+        tenure->name->active = NULL;
+    }
+    pawl__touch(machine, tenure->name);
+}
+
+bool pawl__tenure_free(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    if (tenure->main_out || tenure->side_out || tenure->lost.queued || tenure->risk.queued) {
+        return false;
+    }
+    tenure->name->tenures--;
+    pawl__list_remove(&tenure->all);
+    pawl__free(tenure->main.error);
+    pawl__free(tenure->side.error);
+    if (machine->spare_count < SPARES_MOST) {
+        machine->spare_count++;
+        pawl__list_push_front(&machine->spares, &tenure->all);
+    } else {
+        pawl__free(tenure);
+    }
+    return true;
+}
+
+void pawl__tenure_arm(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t due_us)
+{
+    pawl__timer_set(&machine->timers, &tenure->timer, due_us);
+}
+
+/* Nobody wants this tenure any more: take back what the backend may have of it. */
+void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    tenure->state = PAWL__TENURE_CLEANING;
+    tenure->request = NULL;
+    pawl__list_remove(&tenure->node);
+    if (tenure->name->active == tenure) {
+        tenure->name->active = NULL;
+    }
+    pawl__touch(machine, tenure->name);
+    pawl__timer_clear(&machine->timers, &tenure->timer);
+    if (tenure->main_out || tenure->giver != NULL) {
+        return; /* its answer tells what is to be done */
+    }
+    if (!tenure->granted && !tenure->doubt) {
+        pawl__tenure_end(machine, tenure);
+        return;
+    }
+    tenure->main.id = tenure->id;
+    tenure->main_out = true;
+    pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
+}
+
+/* Whether something of it may still be in the backend, or come there. */
+static bool may_linger(const struct pawl__machine *machine, const struct pawl__tenure *tenure,
+    const struct pawl__op *op, int64_t now_us)
+{
+    bool answered = op->answer == PAWL__DONE || op->answer == PAWL__GONE;
+    if (answered && (!tenure->doubt || op->fenced)) {
+        return false;
+    }
+    if (!answered && !op->again) {
+        return false; /* the backend refuses: its lease has to end it */
+    }
+    return !machine->engine->expires || now_us < pawl__later(tenure->copy_us, tenure->lease_us);
+}
+
+static void release_came_back(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__tenure *active = tenure->name->active;
+    if (op->answer == PAWL__DONE && active != NULL && active->state == PAWL__TENURE_WAITING) {
+        pawl__claim_ask(machine, active, now_us); /* not every engine tells us what we do */
+    }
+    if (!may_linger(machine, tenure, op, now_us)) {
+        pawl__tenure_end(machine, tenure);
+        return;
+    }
+    int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, CLEAN_FIRST_US, CLEAN_MOST_US);
+    pawl__tenure_arm(machine, tenure, pawl__later(now_us, pause_us));
+}
+
+void pawl__tenure_cleaned(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    if (op->kind == PAWL__OP_RELEASE) {
+        release_came_back(machine, tenure, op, now_us);
+        return;
+    }
+    /* The acquire that its caller did not wait for. */
+    if (op->answer == PAWL__DONE) {
+        tenure->granted = true;
+    } else if (op->answer == PAWL__UNKNOWN) {
+        tenure->doubt = true;
+    } else if (op->answer == PAWL__HELD && op->fenced) {
+        tenure->doubt = false;
+    }
+    pawl__tenure_clean(machine, tenure, now_us);
+}
+
+void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    switch (tenure->state) {
+    case PAWL__TENURE_WAITING:
+        pawl__claim_ask(machine, tenure, now_us);
+        break;
+    case PAWL__TENURE_HELD:
+        pawl__hold_timer(machine, tenure, now_us);
+        break;
+    case PAWL__TENURE_RELEASING:
+        pawl__release_again(machine, tenure, now_us);
+        break;
+    case PAWL__TENURE_CLEANING:
+        pawl__tenure_clean(machine, tenure, now_us);
+        break;
+    case PAWL__TENURE_IDLE:
+    case PAWL__TENURE_CLAIMING:
+    case PAWL__TENURE_LOST:
+    case PAWL__TENURE_ENDED:
+        assert(false && "no timer is armed in these states");
+        break;
+    }
+}

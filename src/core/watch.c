@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wake-ups: a name is watched from the first caller that has to wait until a moment after the last
+ * one.
+ *
+ * A wake-up is a hint and never proof. The subscription may fail or fall silent; every sleep is
+ * bounded, so that costs at most a second. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+static bool is_waiting(const struct pawl__name *name)
+{
+    return name->active != NULL && name->active->state == PAWL__TENURE_WAITING;
+}
+
+void pawl__watch_need(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    if (name->watch == PAWL__UNWATCHED && !name->watch_refused) {
+        name->watch = PAWL__WATCH_ASKED;
+        pawl__submit(machine, &name->watch_op, PAWL__OP_WATCH, now_us);
+    }
+}
+
+static void unwatch(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    name->watch = PAWL__WATCH_ENDING;
+    name->idle_us = PAWL__NEVER;
+    name->deaf_once = false;
+    pawl__submit(machine, &name->watch_op, PAWL__OP_UNWATCH, now_us);
+}
+
+/* A watch that nobody needs lingers for a moment: the next caller may have to wait as well. */
+void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    bool claims = name->active != NULL && name->active->state == PAWL__TENURE_CLAIMING;
+    bool needed = is_waiting(name) || claims || !pawl__list_empty(&name->queue);
+    if (needed || name->watch != PAWL__WATCHED) {
+        name->idle_us = PAWL__NEVER;
+        return;
+    }
+    if (name->idle_us == PAWL__NEVER) {
+        name->idle_us = now_us;
+    }
+    int64_t end_us = name->handles == 0 ? now_us : name->idle_us + PAWL__WATCH_LINGER_US;
+    if (now_us >= end_us) {
+        unwatch(machine, name, now_us);
+    } else {
+        pawl__timer_set(&machine->timers, &name->timer, end_us);
+    }
+}
+
+void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    struct pawl__op *op = &name->watch_op;
+    if (op->kind == PAWL__OP_WATCH && op->answer == PAWL__DONE) {
+        name->watch = PAWL__WATCHED;
+        if (is_waiting(name)) {
+            pawl__claim_ask(machine, name->active, now_us); /* it may have been freed before */
+        }
+    } else {
+        name->watch = PAWL__UNWATCHED;
+        name->watch_refused = op->kind == PAWL__OP_WATCH && !op->again;
+        if (op->kind == PAWL__OP_UNWATCH && is_waiting(name)) {
+            pawl__watch_need(machine, name, now_us);
+        }
+    }
+    pawl__free(pawl__take_error(op));
+    pawl__touch(machine, name);
+}
+
+static void wake(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    name->wakes++;
+    if (name->deaf_once && now_us < name->hold_off_us) {
+        name->deaf_once = false; /* our own release, heard back */
+        return;
+    }
+    name->deaf_once = false;
+    name->hold_off_us = now_us;
+    if (is_waiting(name)) {
+        pawl__claim_ask(machine, name->active, now_us);
+    }
+    pawl__touch(machine, name);
+}
+
+void pawl__machine_wake(
+    struct pawl__machine *machine, const char *name, size_t name_size, int64_t now_us)
+{
+    struct pawl__map_node *node = NULL;
+    if (name != NULL) {
+        node = pawl__map_find(&machine->names, name, name_size);
+        if (node != NULL) {
+            wake(machine, PAWL__CONTAINER(node, struct pawl__name, node), now_us);
+        }
+    } else {
+        node = pawl__map_next(&machine->names, NULL);
+        for (; node != NULL; node = pawl__map_next(&machine->names, node)) {
+            wake(machine, PAWL__CONTAINER(node, struct pawl__name, node), now_us);
+        }
+    }
+    pawl__settle(machine, now_us);
+}

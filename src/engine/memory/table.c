@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table's operations, one function each. They all begin by finding the entry, with its lease
+ * ended if the time has come, and then speak of a holder or of none.
+ *
+ * Tokens begin at the time in microseconds and go on by one, so a table that lost everything begins
+ * again above whatever it gave out before, as long as its clock does not go back and it grants less
+ * than once a microsecond. A dropped entry leaves its token behind in the table's floor. */
+#include "engine/memory/table.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ===== Entries ===== */
+
+static struct pawl__memory_entry *entry_find(
+    const struct pawl__memory_table *table, const struct pawl__place *place)
+{
+    struct pawl__map_node *node = pawl__map_find(&table->entries, place->name, place->name_size);
+    return node != NULL ? PAWL__CONTAINER(node, struct pawl__memory_entry, node) : NULL;
+}
+
+static struct pawl__memory_entry *entry_new(
+    struct pawl__memory_table *table, const struct pawl__place *place)
+{
+    struct pawl__memory_entry *entry = pawl__alloc(sizeof *entry);
+    char *name = pawl__alloc(place->name_size + 1);
+    if (entry == NULL || name == NULL) {
+        pawl__free(entry);
+        pawl__free(name);
+        return NULL;
+    }
+    memcpy(name, place->name, place->name_size);
+    entry->name = name;
+    pawl__list_init(&entry->watches);
+    pawl__map_add(&table->entries, &entry->node, name, place->name_size);
+    return entry;
+}
+
+static void entry_free(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
+{
+    pawl__map_remove(&table->entries, &entry->node);
+    pawl__free(entry->name);
+    pawl__free(entry);
+}
+
+static void entry_drop_unused(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
+{
+    if (!entry->held && pawl__list_empty(&entry->watches)) {
+        if (entry->token > table->token_floor) {
+            table->token_floor = entry->token;
+        }
+        entry_free(table, entry);
+    }
+}
+
+static void expire(struct pawl__memory_entry *entry, int64_t now_us)
+{
+    entry->held = entry->held && now_us < entry->expires_us;
+}
+
+/* Whether the lock is held by this tenure of this client. */
+static bool holds(
+    const struct pawl__memory_entry *entry, const struct pawl__memory_client *client, uint64_t id)
+{
+    return entry != NULL && entry->held && entry->id == id &&
+           strcmp(entry->uuid, client->uuid) == 0;
+}
+
+static bool watched_by_others(
+    const struct pawl__memory_entry *entry, const struct pawl__memory_client *client)
+{
+    for (struct pawl__list *node = entry->watches.next; node != &entry->watches;
+         node = node->next) {
+        if (PAWL__CONTAINER(node, struct pawl__memory_watch, in_entry)->client != client) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void wake_all(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
+{
+    for (struct pawl__list *node = entry->watches.next; node != &entry->watches;
+         node = node->next) {
+        struct pawl__memory_watch *watch =
+            PAWL__CONTAINER(node, struct pawl__memory_watch, in_entry);
+        if (pawl__list_empty(&watch->in_due)) {
+            pawl__list_push(&table->due, &watch->in_due);
+        }
+    }
+}
+
+/* ===== Operations ===== */
+
+static void no_memory(struct pawl__op *op)
+{
+    op->answer = PAWL__FAILED;
+    op->status = PAWL_NO_MEMORY;
+    op->again = true;
+}
+
+/* Let the lease last at least so long from now. Nothing shortens it. */
+static void lengthen(struct pawl__memory_entry *entry, int64_t lease_us, int64_t now_us)
+{
+    entry->expires_us = pawl__max64(entry->expires_us, pawl__later(now_us, lease_us));
+}
+
+/* Give the lock, which is free, to a new tenure. */
+static void give(struct pawl__memory_table *table, struct pawl__memory_entry *entry,
+    const struct pawl__memory_client *client, uint64_t id, struct pawl__op *op, int64_t now_us)
+{
+    if (entry->token == 0) {
+        uint64_t time = now_us > 0 ? (uint64_t)now_us : 0;
+        entry->token = time > table->token_floor ? time : table->token_floor;
+    }
+    entry->token++;
+    entry->held = true;
+    entry->count = 1;
+    entry->id = id;
+    entry->expires_us = pawl__later(now_us, op->lease_us);
+    memcpy(entry->uuid, client->uuid, sizeof entry->uuid);
+    op->answer = PAWL__DONE;
+    op->token = entry->token;
+}
+
+/* The tenure has it already: asked again, it is the same acquire. */
+static void confirm(struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
+{
+    lengthen(entry, op->lease_us, now_us);
+    op->answer = PAWL__DONE;
+    op->token = entry->token;
+}
+
+static void acquire(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
+{
+    if (holds(entry, client, op->id)) {
+        confirm(entry, op, now_us);
+        return;
+    }
+    if (entry != NULL && entry->held) {
+        op->answer = PAWL__HELD;
+        op->hint_us = entry->expires_us - now_us;
+        return;
+    }
+    if (entry == NULL) {
+        entry = entry_new(table, op->place);
+    }
+    if (entry == NULL) {
+        no_memory(op);
+        return;
+    }
+    give(table, entry, client, op->id, op, now_us);
+}
+
+static void release(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op)
+{
+    if (!holds(entry, client, op->id)) {
+        op->answer = PAWL__GONE;
+        return;
+    }
+    entry->held = false;
+    wake_all(table, entry);
+    op->answer = PAWL__DONE;
+    op->others = watched_by_others(entry, client);
+}
+
+static void pass(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
+{
+    if (holds(entry, client, op->heir_id)) {
+        confirm(entry, op, now_us);
+        return;
+    }
+    if (!holds(entry, client, op->id)) {
+        op->answer = PAWL__GONE;
+        return;
+    }
+    if (op->offer) {
+        wake_all(table, entry);
+        op->others = watched_by_others(entry, client);
+    }
+    entry->held = false;
+    if (op->others) {
+        op->answer = PAWL__LEFT;
+    } else {
+        give(table, entry, client, op->heir_id, op, now_us);
+    }
+}
+
+static void inspect(
+    const struct pawl__memory_entry *entry, const struct pawl__op *op, int64_t now_us)
+{
+    pawl_lock_info *info = op->info;
+    info->held = entry != NULL && entry->held;
+    info->hold_count = info->held ? entry->count : 0;
+    info->remaining_ms = info->held ? (entry->expires_us - now_us + 999) / 1000 : 0;
+    info->token = entry != NULL ? entry->token : 0;
+    info->holder[0] = '\0';
+    if (info->held) {
+        snprintf(info->holder, sizeof info->holder, "%s:%llu", entry->uuid,
+            (unsigned long long)entry->id);
+    }
+}
+
+static void break_lock(
+    struct pawl__memory_table *table, struct pawl__memory_entry *entry, struct pawl__op *op)
+{
+    if (entry == NULL || !entry->held) {
+        op->answer = PAWL__GONE;
+        return;
+    }
+    entry->held = false;
+    wake_all(table, entry);
+    op->answer = PAWL__DONE;
+}
+
+/* ===== Watches ===== */
+
+static struct pawl__memory_watch *watch_find(
+    const struct pawl__memory_entry *entry, const struct pawl__memory_client *client)
+{
+    for (struct pawl__list *node = entry->watches.next; node != &entry->watches;
+         node = node->next) {
+        struct pawl__memory_watch *watch =
+            PAWL__CONTAINER(node, struct pawl__memory_watch, in_entry);
+        if (watch->client == client) {
+            return watch;
+        }
+    }
+    return NULL;
+}
+
+static void watch_end(struct pawl__memory_watch *watch)
+{
+    pawl__list_remove(&watch->in_entry);
+    pawl__list_remove(&watch->in_client);
+    pawl__list_remove(&watch->in_due);
+    pawl__free(watch);
+}
+
+static void watch_begin(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op)
+{
+    op->answer = PAWL__DONE;
+    if (entry != NULL && watch_find(entry, client) != NULL) {
+        return;
+    }
+    struct pawl__memory_watch *watch = pawl__alloc(sizeof *watch);
+    if (entry == NULL && watch != NULL) {
+        entry = entry_new(table, op->place);
+    }
+    if (entry == NULL || watch == NULL) {
+        pawl__free(watch);
+        no_memory(op);
+        return;
+    }
+    watch->entry = entry;
+    watch->client = client;
+    pawl__list_init(&watch->in_due);
+    pawl__list_push(&entry->watches, &watch->in_entry);
+    pawl__list_push(&client->watches, &watch->in_client);
+}
+
+static void unwatch(
+    struct pawl__memory_client *client, struct pawl__memory_entry *entry, struct pawl__op *op)
+{
+    struct pawl__memory_watch *watch = entry != NULL ? watch_find(entry, client) : NULL;
+    if (watch != NULL) {
+        watch_end(watch);
+    }
+    op->answer = PAWL__DONE;
+}
+
+/* ===== Entrances ===== */
+
+bool pawl__memory_init(struct pawl__memory_table *table)
+{
+    table->token_floor = 0;
+    pawl__list_init(&table->due);
+    return pawl__map_init(&table->entries);
+}
+
+void pawl__memory_free(struct pawl__memory_table *table)
+{
+    struct pawl__map_node *node;
+    while ((node = pawl__map_next(&table->entries, NULL)) != NULL) {
+        struct pawl__memory_entry *entry = PAWL__CONTAINER(node, struct pawl__memory_entry, node);
+        assert(pawl__list_empty(&entry->watches));
+        entry_free(table, entry);
+    }
+    pawl__map_free(&table->entries);
+}
+
+void pawl__memory_join(struct pawl__memory_client *client, const char *uuid)
+{
+    client->uuid = uuid;
+    pawl__list_init(&client->watches);
+}
+
+void pawl__memory_leave(struct pawl__memory_table *table, struct pawl__memory_client *client)
+{
+    while (!pawl__list_empty(&client->watches)) {
+        struct pawl__memory_watch *watch =
+            PAWL__CONTAINER(client->watches.next, struct pawl__memory_watch, in_client);
+        struct pawl__memory_entry *entry = watch->entry;
+        watch_end(watch);
+        entry_drop_unused(table, entry);
+    }
+}
+
+/* What an operation asks about the holder and nothing else. */
+static void check(const struct pawl__memory_client *client, const struct pawl__memory_entry *entry,
+    struct pawl__op *op)
+{
+    op->answer = holds(entry, client, op->id) ? PAWL__DONE : PAWL__GONE;
+}
+
+void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__memory_entry *entry = entry_find(table, op->place);
+    if (entry != NULL) {
+        expire(entry, now_us);
+    }
+    switch (op->kind) {
+    case PAWL__OP_ACQUIRE:
+        acquire(table, client, entry, op, now_us);
+        break;
+    case PAWL__OP_RENEW:
+        check(client, entry, op);
+        if (op->answer == PAWL__DONE) {
+            lengthen(entry, op->lease_us, now_us);
+        }
+        break;
+    case PAWL__OP_VERIFY:
+        check(client, entry, op);
+        break;
+    case PAWL__OP_COUNT:
+        check(client, entry, op);
+        if (op->answer == PAWL__DONE) {
+            entry->count = op->count;
+        }
+        break;
+    case PAWL__OP_RELEASE:
+        release(table, client, entry, op);
+        break;
+    case PAWL__OP_PASS:
+        pass(table, client, entry, op, now_us);
+        break;
+    case PAWL__OP_INSPECT:
+        inspect(entry, op, now_us);
+        op->answer = PAWL__DONE;
+        break;
+    case PAWL__OP_BREAK:
+        break_lock(table, entry, op);
+        break;
+    case PAWL__OP_WATCH:
+        watch_begin(table, client, entry, op);
+        break;
+    case PAWL__OP_UNWATCH:
+        unwatch(client, entry, op);
+        break;
+    }
+    if (entry != NULL) {
+        entry_drop_unused(table, entry);
+    }
+}
+
+struct pawl__memory_watch *pawl__memory_woken(struct pawl__memory_table *table)
+{
+    struct pawl__list *node = pawl__list_pop(&table->due);
+    return node != NULL ? PAWL__CONTAINER(node, struct pawl__memory_watch, in_due) : NULL;
+}
+
+const struct pawl__memory_entry *pawl__memory_look(
+    const struct pawl__memory_table *table, const char *name, size_t name_size)
+{
+    struct pawl__map_node *node = pawl__map_find(&table->entries, name, name_size);
+    return node != NULL ? PAWL__CONTAINER(node, const struct pawl__memory_entry, node) : NULL;
+}

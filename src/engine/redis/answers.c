@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies as answers, the other half of commands.h. What the numbers mean is said in the scripts.
+ *
+ * An error reply means that nothing was done, as the scripts are written so; only of an error that
+ * is not known here it cannot be said for sure. A key that is no lock any more is the proof that
+ * its holder has lost it. */
+#include "engine/redis/commands.h"
+
+#include "base/alloc.h"
+#include "engine/redis/errors.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool pawl__command_writes(enum pawl__op_kind kind)
+{
+    return kind != PAWL__OP_VERIFY && kind != PAWL__OP_INSPECT;
+}
+
+static bool needs_tenure(enum pawl__op_kind kind)
+{
+    return kind == PAWL__OP_RENEW || kind == PAWL__OP_VERIFY || kind == PAWL__OP_COUNT ||
+           kind == PAWL__OP_RELEASE || kind == PAWL__OP_PASS;
+}
+
+static void take_error(struct pawl__op *op, const char *text, size_t text_size, bool *demoted_out)
+{
+    const struct pawl__verdict verdict =
+        pawl__redis_judge(text, text_size, op->place->name, op->place->name_size);
+    *demoted_out = *demoted_out || verdict.demoted;
+    if (verdict.foreign && needs_tenure(op->kind)) {
+        op->answer = PAWL__GONE;
+        pawl__free(verdict.sentence);
+        return;
+    }
+    const bool unsure = verdict.status == PAWL_PROTOCOL && pawl__command_writes(op->kind);
+    op->answer = unsure ? PAWL__UNKNOWN : PAWL__FAILED;
+    op->status = verdict.status;
+    op->again = verdict.again;
+    op->error = verdict.sentence;
+}
+
+static enum pawl__reply_result answer(struct pawl__op *op, enum pawl__answer how)
+{
+    op->answer = how;
+    return PAWL__REPLY_TAKEN;
+}
+
+static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
+{
+    if (number > 0) {
+        op->token = (uint64_t)number;
+        return answer(op, PAWL__DONE);
+    }
+    if (number == 0 || number < -INT64_C(1000000000000000)) {
+        return PAWL__REPLY_STRANGE;
+    }
+    op->hint_us = number == -1 ? -1 : (-2 - number) * 1000;
+    return answer(op, PAWL__HELD);
+}
+
+static enum pawl__reply_result take_pass(struct pawl__op *op, int64_t number)
+{
+    if (number < -1) {
+        return PAWL__REPLY_STRANGE;
+    }
+    op->token = number > 0 ? (uint64_t)number : 0;
+    return answer(op, number > 0 ? PAWL__DONE : number == 0 ? PAWL__GONE : PAWL__LEFT);
+}
+
+static enum pawl__reply_result take_release(struct pawl__op *op, int64_t number)
+{
+    if (number < 0) {
+        return PAWL__REPLY_STRANGE;
+    }
+    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    const int64_t own = atomic_load(&place->subscribed);
+    op->others = number - 1 > own;
+    return answer(op, number > 0 ? PAWL__DONE : PAWL__GONE);
+}
+
+/* 1 or 0: yes or gone. */
+static enum pawl__reply_result take_flag(struct pawl__op *op, int64_t number)
+{
+    if (number != 0 && number != 1) {
+        return PAWL__REPLY_STRANGE;
+    }
+    return answer(op, number == 1 ? PAWL__DONE : PAWL__GONE);
+}
+
+/* A number in decimal text, as far as it is one. */
+static uint64_t number_in(
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *node)
+{
+    const char *text = pawl__resp_text(reader, node);
+    uint64_t number = 0;
+    for (uint32_t i = 0; i < node->text_size && text[i] >= '0' && text[i] <= '9'; i++) {
+        if (number > (UINT64_MAX - 9) / 10) {
+            return 0;
+        }
+        number = number * 10 + (uint64_t)(text[i] - '0');
+    }
+    return number;
+}
+
+static enum pawl__reply_result take_inspect(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, struct pawl__op *op)
+{
+    if (reply->type != PAWL__RESP_ARRAY || reply->child_count != 4) {
+        return PAWL__REPLY_STRANGE;
+    }
+    const struct pawl__resp_node *holder = pawl__resp_first(reader, reply);
+    const struct pawl__resp_node *count = pawl__resp_next(reader, reply, holder);
+    const struct pawl__resp_node *ttl = pawl__resp_next(reader, reply, count);
+    const struct pawl__resp_node *token = pawl__resp_next(reader, reply, ttl);
+    if (holder->type != PAWL__RESP_TEXT || count->type != PAWL__RESP_TEXT ||
+        ttl->type != PAWL__RESP_INTEGER || token->type != PAWL__RESP_TEXT) {
+        return PAWL__REPLY_STRANGE;
+    }
+    pawl_lock_info *info = op->info;
+    const uint64_t hold_count = number_in(reader, count);
+    size_t size = holder->text_size;
+    if (size >= sizeof info->holder) {
+        size = sizeof info->holder - 1;
+    }
+    info->held = ttl->integer != -2;
+    info->hold_count = hold_count > UINT32_MAX ? UINT32_MAX : (unsigned)hold_count;
+    info->remaining_ms = info->held ? ttl->integer : 0;
+    info->token = number_in(reader, token);
+    memcpy(info->holder, pawl__resp_text(reader, holder), size);
+    info->holder[size] = '\0';
+    return answer(op, PAWL__DONE);
+}
+
+static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, struct pawl__op *ops, bool *demoted_out)
+{
+    if (reply->type != PAWL__RESP_ARRAY) {
+        return PAWL__REPLY_STRANGE;
+    }
+    const struct pawl__resp_node *item = pawl__resp_first(reader, reply);
+    struct pawl__op *op = ops;
+    for (; item != NULL && op != NULL; op = op->next) {
+        if (item->type == PAWL__RESP_ERROR) {
+            take_error(op, pawl__resp_text(reader, item), item->text_size, demoted_out);
+        } else if (item->type != PAWL__RESP_INTEGER ||
+                   take_flag(op, item->integer) == PAWL__REPLY_STRANGE) {
+            return PAWL__REPLY_STRANGE;
+        }
+        item = pawl__resp_next(reader, reply, item);
+    }
+    return item == NULL && op == NULL ? PAWL__REPLY_TAKEN : PAWL__REPLY_STRANGE;
+}
+
+static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
+{
+    switch (op->kind) {
+    case PAWL__OP_ACQUIRE:
+        return take_acquire(op, number);
+    case PAWL__OP_RELEASE:
+        return take_release(op, number);
+    case PAWL__OP_PASS:
+        return take_pass(op, number);
+    case PAWL__OP_VERIFY:
+    case PAWL__OP_COUNT:
+    case PAWL__OP_BREAK:
+        return take_flag(op, number);
+    case PAWL__OP_RENEW:
+    case PAWL__OP_INSPECT:
+    case PAWL__OP_WATCH:
+    case PAWL__OP_UNWATCH:
+        break;
+    }
+    return PAWL__REPLY_STRANGE;
+}
+
+enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, struct pawl__op *ops, bool *demoted_out)
+{
+    if (reply->type == PAWL__RESP_INTEGER) {
+        return take_number(ops, reply->integer);
+    }
+    if (reply->type == PAWL__RESP_ERROR) {
+        for (struct pawl__op *op = ops; op != NULL; op = op->next) {
+            take_error(op, pawl__resp_text(reader, reply), reply->text_size, demoted_out);
+        }
+        return PAWL__REPLY_TAKEN;
+    }
+    if (ops->kind == PAWL__OP_RENEW) {
+        return take_renewals(reader, reply, ops, demoted_out);
+    }
+    return ops->kind == PAWL__OP_INSPECT ? take_inspect(reader, reply, ops) : PAWL__REPLY_STRANGE;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations as commands, and replies as answers. Pure: bytes go into a buffer, replies come
+ * parsed.
+ *
+ * All but one of the operations are scripts (scripts/, each with its own explanation), called by
+ * their SHA-1; verify is a plain HEXISTS. `whole` sends the script's text instead, for a server
+ * that does not know it (any more). */
+#ifndef PAWL_ENGINE_REDIS_COMMANDS_H
+#define PAWL_ENGINE_REDIS_COMMANDS_H
+
+#include "core/engine.h"
+#include "engine/redis/place.h"
+#include "engine/redis/resp.h"
+#include "engine/redis/resp_write.h"
+
+enum { PAWL__RENEWALS_MAX = 100 }; /* locks renewed by one script */
+
+/* How the call of a script begins. */
+struct pawl__script_head {
+    uint32_t key_count;
+    uint32_t argument_count;
+    struct pawl__resp_prefix by_sha;
+};
+
+struct pawl__commands {
+    const char *uuid; /* of this client */
+    int64_t token_ttl_s;
+    struct pawl__script_head acquire;
+    struct pawl__script_head count;
+    struct pawl__script_head release;
+    struct pawl__script_head pass;
+    struct pawl__script_head inspect;
+    struct pawl__script_head break_up;
+};
+
+void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s);
+
+/* One operation, or up to PAWL__RENEWALS_MAX renewals linked by next. False: no room, nothing put.
+ */
+__attribute__((warn_unused_result)) bool pawl__command_put(const struct pawl__commands *commands,
+    struct pawl__buffer *out, const struct pawl__op *ops, bool whole);
+
+/* Does it change anything in the server? */
+bool pawl__command_writes(enum pawl__op_kind kind);
+
+enum pawl__reply_result {
+    PAWL__REPLY_TAKEN,   /* the operations have their answers */
+    PAWL__REPLY_STRANGE, /* no reply that this command can have: the connection is out of step */
+};
+
+/* Fill in how the operations ended. *demoted_out is set if the server takes no writes any more. */
+enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, struct pawl__op *ops, bool *demoted_out);
+
+/* SCRIPT LOAD of every script, and how many that are. */
+bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out);
+
+/* What may the user not do with these keys and this channel? */
+bool pawl__command_put_rights(struct pawl__buffer *out, struct pawl__redis_text token,
+    struct pawl__redis_text lock, struct pawl__redis_text channel, bool whole);
+
+#endif

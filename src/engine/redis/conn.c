@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes into the command connection and what comes out of it; conn.h describes the whole,
+ * drive.c has the threads that do it. */
+#include "engine/redis/conn.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fds.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    US_PER_MS = 1000,
+    IDLE_US = 1000 * US_PER_MS, /* after so long look whether the server is still there */
+    SENTENCE_SIZE = 256,
+};
+
+bool pawl__conn_init(
+    struct pawl__conn *conn, struct pawl__host *host, const struct pawl__redis_config *config)
+{
+    conn->host = host;
+    conn->config = config;
+    atomic_init(&conn->watches_open, 0);
+    conn->fenced = true;
+    conn->pending_end = &conn->pending;
+    pthread_mutex_init(&conn->mutex, NULL);
+    pawl__commands_init(&conn->commands, host->uuid, config->token_ttl_s);
+    pawl__link_init(&conn->link, config, &conn->doubt);
+    pawl__slots_init(&conn->slots);
+    pawl__seat_init(&conn->seat);
+    conn->wake_fd = pawl__fd_eventfd();
+    return conn->wake_fd >= 0;
+}
+
+/* ===== Keeping operations ===== */
+
+static void keep(struct pawl__conn *conn, struct pawl__op *op)
+{
+    op->next = NULL;
+    *conn->pending_end = op;
+    conn->pending_end = &op->next;
+}
+
+/* All that is kept, taken out. */
+static struct pawl__op *take_kept(struct pawl__conn *conn)
+{
+    struct pawl__op *ops = conn->pending;
+    conn->pending = NULL;
+    conn->pending_end = &conn->pending;
+    return ops;
+}
+
+void pawl__conn_expire(struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects)
+{
+    struct pawl__op *ops = take_kept(conn);
+    while (ops != NULL) {
+        struct pawl__op *op = ops;
+        ops = op->next;
+        if (now_us < op->deadline_us) {
+            keep(conn, op);
+        } else {
+            char sentence[SENTENCE_SIZE];
+            snprintf(sentence, sizeof sentence, "no connection to %s in time", conn->config->peer);
+            pawl__effects_fail(effects, op, PAWL__FAILED, PAWL_UNAVAILABLE, true, sentence);
+        }
+    }
+}
+
+int64_t pawl__conn_pending_due(const struct pawl__conn *conn)
+{
+    int64_t due_us = PAWL__NEVER;
+    for (const struct pawl__op *op = conn->pending; op != NULL; op = op->next) {
+        due_us = pawl__min64(due_us, op->deadline_us);
+    }
+    return due_us;
+}
+
+/* ===== Queueing commands ===== */
+
+/* Cut the next command's worth from a list: one operation, or as many renewals as one script takes.
+ */
+static struct pawl__op *cut_batch(struct pawl__op **ops)
+{
+    struct pawl__op *first = *ops;
+    struct pawl__op *last = first;
+    for (size_t count = 1; count < PAWL__RENEWALS_MAX && first->kind == PAWL__OP_RENEW &&
+                           last->next != NULL && last->next->kind == PAWL__OP_RENEW;
+         count++) {
+        last = last->next;
+    }
+    *ops = last->next;
+    last->next = NULL;
+    return first;
+}
+
+static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops, bool whole)
+{
+    struct pawl__slot slot = {.ops = ops,
+        .begin = pawl__link_position(&conn->link),
+        .deadline_us = PAWL__NEVER,
+        .whole = whole,
+        .lazy = true};
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        slot.deadline_us = pawl__min64(slot.deadline_us, op->deadline_us);
+        slot.lazy = slot.lazy && op->lazy;
+        slot.orphan = slot.orphan || op->engine[0] != NULL;
+    }
+    return slot;
+}
+
+/* Queue one command for these operations on a READY connection. */
+void pawl__conn_put(
+    struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects)
+{
+    const struct pawl__slot slot = slot_for(conn, ops, whole);
+    if (pawl__slots_reserve(&conn->slots) &&
+        pawl__command_put(&conn->commands, &conn->link.out, ops, whole)) {
+        pawl__slots_push(&conn->slots, &slot);
+        return;
+    }
+    char sentence[SENTENCE_SIZE];
+    snprintf(sentence, sizeof sentence,
+        "too much is waiting for %s already: %zu commands, %zu bytes", conn->config->peer,
+        conn->slots.count, pawl__buffer_size(&conn->link.out));
+    pawl__effects_fail_all(effects, ops, PAWL__FAILED, PAWL_UNAVAILABLE, true, sentence);
+}
+
+bool pawl__conn_takes_commands(const struct pawl__conn *conn)
+{
+    return conn->link.state == PAWL__LINK_READY && !conn->retiring;
+}
+
+static void queue(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__effects *effects)
+{
+    while (ops != NULL && !pawl__conn_takes_commands(conn)) {
+        struct pawl__op *op = ops;
+        ops = op->next;
+        keep(conn, op);
+    }
+    while (ops != NULL) {
+        pawl__conn_put(conn, cut_batch(&ops), false, effects);
+    }
+}
+
+/* ===== Losing the connection ===== */
+
+/* Sort what is in flight: what has left ends, what has not is put before what is kept. True: the
+ * server may still carry out a write. */
+static bool empty_slots(struct pawl__conn *conn, pawl_status status, const char *sentence,
+    struct pawl__effects *effects)
+{
+    bool writes = false;
+    struct pawl__op *kept = take_kept(conn);
+    while (conn->slots.count > 0) {
+        const struct pawl__slot slot = pawl__slots_pop(&conn->slots);
+        if (slot.check != NULL) {
+            pawl__conn_end_check(slot.check);
+        } else if (slot.begin < conn->link.sent_size) {
+            writes = writes || pawl__command_writes(slot.ops->kind);
+            pawl__effects_fail_all(effects, slot.ops, PAWL__UNKNOWN, status, true, sentence);
+        } else {
+            *conn->pending_end = slot.ops;
+            while (*conn->pending_end != NULL) {
+                conn->pending_end = &(*conn->pending_end)->next;
+            }
+        }
+    }
+    *conn->pending_end = kept;
+    while (*conn->pending_end != NULL) {
+        conn->pending_end = &(*conn->pending_end)->next;
+    }
+    return writes;
+}
+
+void pawl__conn_lose(struct pawl__conn *conn, int64_t now_us, pawl_status status, const char *why,
+    struct pawl__effects *effects)
+{
+    char sentence[SENTENCE_SIZE];
+    snprintf(sentence, sizeof sentence, "the connection to %s was given up: %s", conn->config->peer,
+        why);
+    if (empty_slots(conn, status, sentence, effects)) {
+        const bool older = conn->doubt.open;
+        conn->doubt = conn->self;
+        conn->doubt.open = true;
+        conn->doubt.older = older;
+    }
+    pawl__link_drop(&conn->link, now_us);
+    conn->stuck = false;
+    conn->strays = false;
+    conn->retiring = false;
+    pawl__conn_expire(conn, now_us, effects);
+}
+
+/* ===== Getting a connection ===== */
+
+static void note_restart(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    const char *run_id = conn->link.greet.run_id;
+    if (conn->was_ready && conn->self.run_id[0] != '\0' && run_id[0] != '\0' &&
+        strcmp(conn->self.run_id, run_id) != 0) {
+        pawl__effects_warn(effects,
+            pawl__format("%s is another server or was restarted: locks may have been forgotten",
+                conn->config->peer));
+    }
+}
+
+void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    struct pawl__greet *greet = &conn->link.greet;
+    pawl__effects_warn(effects, greet->warning);
+    greet->warning = NULL;
+    note_restart(conn, effects);
+
+    conn->fenced = greet->fenced;
+    conn->restricted = greet->restricted;
+    if (greet->fenced) {
+        conn->doubt.open = false;
+        conn->doubt.older = false;
+    }
+    conn->self = (struct pawl__doubt){.client_id = greet->client_id};
+    memcpy(conn->self.run_id, greet->run_id, sizeof conn->self.run_id);
+    pawl__link_address(&conn->link, conn->self.address);
+
+    effects->reconnected = conn->was_ready;
+    conn->was_ready = true;
+    conn->persist = true;
+    queue(conn, take_kept(conn), effects);
+}
+
+void pawl__conn_not_opened(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    const struct pawl__link *link = &conn->link;
+    const bool again = link->status != PAWL_DENIED && link->status != PAWL_INVALID;
+    pawl__effects_fail_all(effects, take_kept(conn), PAWL__FAILED, link->status, again,
+        link->sentence != NULL ? link->sentence : "no connection, and no memory to say why");
+}
+
+/* ===== Submitting ===== */
+
+/* Whoever drives comes for the first answer that anybody waits for. The others may be nobody's: the
+ * keeper has to look after them if there is no leader. */
+static void mark_orphans(struct pawl__op *ops, bool driven)
+{
+    for (struct pawl__op *op = ops; op != NULL; op = op->next) {
+        op->engine[0] = op->lazy || driven ? NULL : op;
+        driven = driven && op->lazy;
+    }
+}
+
+static void submit_failed(struct pawl__conn *conn, const char *why, struct pawl__effects *effects)
+{
+    conn->seat.taken = true; /* who completes what has left, sits */
+    pawl__conn_lose(conn, pawl__now_us(), PAWL_UNAVAILABLE, why, effects);
+}
+
+/* A server that ends idle connections, or was restarted, is noticed before something is sent to it.
+ */
+static void look_after_idling(
+    struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects)
+{
+    const bool idle = now_us - conn->active_us > IDLE_US;
+    conn->active_us = now_us;
+    if (!idle || conn->seat.taken || conn->slots.count > 0 ||
+        conn->link.state != PAWL__LINK_READY) {
+        return;
+    }
+    const enum pawl__stream_result result = pawl__link_receive_now(&conn->link);
+    if (result == PAWL__STREAM_OK) {
+        conn->seat.taken = true;
+        pawl__conn_take_replies(conn, effects); /* whatever it is, nobody asked for it */
+        conn->seat.taken = conn->link.state != PAWL__LINK_READY;
+    } else if (result != PAWL__STREAM_AGAIN) {
+        submit_failed(conn, pawl__link_failure(&conn->link, result), effects);
+    }
+}
+
+/* Send now if nobody else is about to. */
+void pawl__conn_send(struct pawl__conn *conn, bool driven, struct pawl__effects *effects)
+{
+    const bool our_turn = conn->asleep || (!conn->seat.taken && !driven);
+    if (!our_turn || conn->link.state != PAWL__LINK_READY ||
+        pawl__buffer_size(&conn->link.out) == 0) {
+        return;
+    }
+    const enum pawl__stream_result result = pawl__link_flush(&conn->link);
+    conn->stuck = result == PAWL__STREAM_AGAIN;
+    if (conn->stuck && conn->poller != NULL) {
+        pawl__waiter_nudge(conn->poller); /* it does not know yet that there is something to send */
+    }
+    if (result != PAWL__STREAM_FAILED) {
+        return;
+    }
+    if (conn->seat.taken) {
+        pawl__stream_shutdown(&conn->link.stream); /* who sits will see */
+    } else {
+        submit_failed(conn, pawl__link_failure(&conn->link, result), effects);
+    }
+}
+
+/* See to it that somebody takes care of these operations, of which the first ends at due_us. */
+static void find_carer(
+    struct pawl__conn *conn, int64_t due_us, bool driven, struct pawl__effects *effects)
+{
+    const bool nobody = !conn->seat.taken && pawl__list_empty(&conn->seat.followers);
+    const bool early = conn->asleep && due_us < conn->asleep_us;
+    if (conn->poller != NULL && (early || conn->link.state != PAWL__LINK_READY)) {
+        pawl__waiter_nudge(conn->poller);
+    } else if (!driven && (nobody || early) && pawl__conn_needs_care(conn)) {
+        effects->attend = true;
+    }
+}
+
+void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool driven)
+{
+    struct pawl__effects effects;
+    const int64_t sent_us = ops->sent_us;
+    const int64_t due_us = ops->deadline_us;
+    pawl__effects_init(&effects);
+    mark_orphans(ops, driven);
+
+    pthread_mutex_lock(&conn->mutex);
+    const bool sat = conn->seat.taken;
+    look_after_idling(conn, sent_us, &effects);
+    queue(conn, ops, &effects);
+    pawl__conn_send(conn, driven, &effects);
+    const bool sits = conn->seat.taken && !sat;
+    if (!sits) {
+        find_carer(conn, due_us, driven, &effects);
+    }
+    conn->completion_count += effects.ops != NULL ? 1 : 0;
+    pthread_mutex_unlock(&conn->mutex);
+
+    pawl__effects_deliver(&effects, conn->host);
+    if (sits) {
+        pawl__effects_init(&effects);
+        pthread_mutex_lock(&conn->mutex);
+        pawl__conn_get_up(conn, &effects);
+        pthread_mutex_unlock(&conn->mutex);
+        pawl__effects_deliver(&effects, conn->host);
+    }
+}
+
+void pawl__conn_close(struct pawl__conn *conn)
+{
+    struct pawl__effects effects;
+    pawl__effects_init(&effects);
+    if (conn->link.state == PAWL__LINK_READY) {
+        pawl__link_flush(&conn->link); /* what nobody waits for may not have left yet */
+    }
+    empty_slots(
+        conn, PAWL_UNAVAILABLE, "the client was closed before the server answered", &effects);
+    pawl__effects_fail_all(&effects, take_kept(conn), PAWL__FAILED, PAWL_UNAVAILABLE, true,
+        "the client was closed before it had a connection");
+    pawl__effects_deliver(&effects, conn->host);
+    pawl__link_free(&conn->link);
+    pawl__slots_free(&conn->slots);
+    pawl__fd_close(conn->wake_fd);
+    pthread_mutex_destroy(&conn->mutex);
+}

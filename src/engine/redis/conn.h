@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command connection: all callers share it, and one of those who wait reads for all.
+ *
+ * An operation is written into the output buffer and gets a slot in the queue of replies that the
+ * server owes (slots.h). Whoever waits for an answer drives: the first to come sits down (the
+ * leader), sends what has been queued and sleeps in recv; the others sleep on their waiters
+ * (followers). What arrives, the leader completes, for whomever it is. When its own answer is in it
+ * gets up and calls the oldest follower who still waits. While the leader sleeps, who queues
+ * something sends it too; otherwise the leader does, so that what many threads queue at once leaves
+ * in one write.
+ *
+ * While there is no connection operations are kept, and whoever sits connects (link.h). An
+ * operation that is still kept when an attempt fails, or at its deadline, has FAILED: not a byte of
+ * it has left. When a connection is given up, what has left in part or whole ends UNKNOWN, what has
+ * not is kept. A connection is given up when it breaks, when the server breaks the protocol, and
+ * when a reply is overdue. If unanswered writes are lost that way, the next connection begins by
+ * having the old one killed at the server (greet.h).
+ *
+ * Invariants
+ *  - `mutex` guards all fields that are not said to be otherwise. It is never held while the host
+ * is called.
+ *  - link.in and link.reader belong to whoever sits. Only who sits closes the connection.
+ *  - Operations that have left are completed by who sits, before it gets up. So somebody who sits
+ * down is either done already or its answer is still to come, and recv cannot miss the end of its
+ * own wait.
+ *  - Nobody sits and followers exist: at least one of them is awake and will look. */
+#ifndef PAWL_ENGINE_REDIS_CONN_H
+#define PAWL_ENGINE_REDIS_CONN_H
+
+#include "engine/redis/commands.h"
+#include "engine/redis/effects.h"
+#include "engine/redis/link.h"
+#include "engine/redis/slots.h"
+
+#include <pthread.h>
+
+/* What a single caller touches on each exchange stands together at the top. */
+struct pawl__conn {
+    pthread_mutex_t mutex;
+    _Atomic unsigned watches_open; /* answers that come on the push connection; any thread */
+    bool asleep;                   /* who sits, sleeps: who queues has to send */
+    bool stuck;                    /* the kernel did not take all that was queued */
+    bool strays;                   /* somebody stopped driving without its answer */
+    bool retiring;  /* no new operations on this connection: it is given up when all are answered */
+    bool persist;   /* connect again without being asked */
+    bool was_ready; /* at least once */
+    bool fenced;
+    bool restricted; /* the user's rights have to be checked name by name */
+    struct pawl__seat seat;
+    struct pawl__waiter *poller; /* who sits, while it polls and may be nudged */
+    int64_t asleep_us;           /* until then, unless something arrives */
+    struct pawl__waiter
+        *called;               /* the follower that was asked to sit down and has not looked yet */
+    uint64_t called_at;        /* completion_count then */
+    uint64_t completion_count; /* how often operations were completed */
+    int64_t active_us;         /* when something was last submitted */
+    struct pawl__slots slots;
+    struct pawl__op *pending; /* kept for the next connection, linked by next; engine[0] is set of
+                                 those who nobody drives for */
+    struct pawl__op **pending_end;
+
+    /* Set once. */
+    struct pawl__host *host;
+    const struct pawl__redis_config *config;
+    int wake_fd; /* for a leader that polls */
+    struct pawl__commands commands;
+
+    struct pawl__link link;
+    struct pawl__doubt self;  /* the current connection, as a later one may have to name it */
+    struct pawl__doubt doubt; /* an older one that may still be heard */
+};
+
+/* False: no memory or descriptor. */
+bool pawl__conn_init(
+    struct pawl__conn *conn, struct pawl__host *host, const struct pawl__redis_config *config);
+
+/* Complete what is open, close, free. Nobody else is inside. */
+void pawl__conn_close(struct pawl__conn *conn);
+
+/* First contact. Sets the last error. */
+pawl_status pawl__conn_connect(struct pawl__conn *conn, int64_t deadline_us);
+
+/* As in engine.h. */
+void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool driven);
+void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us);
+size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
+void pawl__conn_pump(struct pawl__conn *conn);
+
+/* May the user work on this place? PAWL_OK also if that is not known. Sets the last error. */
+pawl_status pawl__conn_check_rights(struct pawl__conn *conn, struct pawl__redis_place *place);
+
+/* ===== Between conn.c (what goes in), replies.c (what comes out) and drive.c (who does it). Mutex
+ * held. ===== */
+
+/* Queue one command for an operation, or for renewals linked by next, on a READY connection. */
+void pawl__conn_put(
+    struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects);
+bool pawl__conn_takes_commands(const struct pawl__conn *conn);
+
+/* Send what is queued if nobody else is about to: who sits sleeps, or nobody sits and nobody will.
+ */
+void pawl__conn_send(struct pawl__conn *conn, bool driven, struct pawl__effects *effects);
+
+/* Nobody answers this question about rights any more: nothing was denied. */
+void pawl__conn_end_check(struct pawl__rights_check *check);
+
+/* Take all replies that have arrived. The caller sits. */
+void pawl__conn_take_replies(struct pawl__conn *conn, struct pawl__effects *effects);
+
+/* The connection is READY: begin with what was kept. */
+void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects);
+
+/* An attempt has failed: so has what was kept. */
+void pawl__conn_not_opened(struct pawl__conn *conn, struct pawl__effects *effects);
+
+/* Give a READY connection up. The caller sits. `why` is a clause, without the server's name. */
+void pawl__conn_lose(struct pawl__conn *conn, int64_t now_us, pawl_status status, const char *why,
+    struct pawl__effects *effects);
+
+/* End what was kept beyond its deadline; when the next one ends. */
+void pawl__conn_expire(struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects);
+int64_t pawl__conn_pending_due(const struct pawl__conn *conn);
+
+/* Is there something to do that needs a driver or the keeper? */
+bool pawl__conn_needs_care(const struct pawl__conn *conn);
+
+/* Who sat gets up; a follower is called, or the keeper if it is needed. */
+void pawl__conn_get_up(struct pawl__conn *conn, struct pawl__effects *effects);
+
+#endif

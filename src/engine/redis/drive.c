@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The threads of the command connection: who leads, who follows, and the keeper's part. conn.h
+ * describes the whole.
+ *
+ * Two ways to sleep. With answers under way the leader sleeps in recv itself, which is the quickest
+ * there is, and which nothing but the server (or a shutdown of the socket) ends early. Otherwise,
+ * that is while it connects, while the kernel takes no more bytes, or while its own wait may be
+ * ended by something else than a reply on this connection, it polls, and a nudge of its waiter ends
+ * that too.
+ *
+ * Being called and being nudged look the same to a follower: it is awake. Called to sit down it
+ * should do so without asking anybody; nudged by the core it must go back and look what has
+ * changed. So a call is noted in `called`, only followers that have not been nudged are called, and
+ * if anything was completed since, which may have brought a nudge that merged with the call, the
+ * follower goes back all the same: a needless look is harmless, a missing one is not. */
+#include "engine/redis/conn.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdio.h>
+
+enum {
+    US_PER_MS = 1000,
+    CROWD = 3,                /* so many woken at once are given the processor */
+    LATE_US = 20 * US_PER_MS, /* who sits judges its replies itself unless it sleeps longer */
+};
+
+/* ===== Seats ===== */
+
+/* Ask a follower to sit down. */
+static void call_follower(struct pawl__conn *conn)
+{
+    const struct pawl__list *followers = &conn->seat.followers;
+    if (conn->seat.taken || conn->called != NULL) {
+        return;
+    }
+    for (struct pawl__list *node = followers->next; node != followers; node = node->next) {
+        struct pawl__waiter *waiter = PAWL__CONTAINER(node, struct pawl__waiter, node);
+        if (!pawl__waiter_marked(waiter)) {
+            conn->called = waiter;
+            conn->called_at = conn->completion_count;
+            pawl__waiter_nudge(waiter);
+            return;
+        }
+    }
+    /* The others, if any, are awake already; each looks for somebody to call when it leaves. */
+}
+
+bool pawl__conn_needs_care(const struct pawl__conn *conn)
+{
+    if (conn->link.state != PAWL__LINK_READY) {
+        return conn->pending != NULL || conn->persist;
+    }
+    return conn->slots.orphan_count > 0 || (conn->strays && conn->slots.awaited_count > 0) ||
+           conn->stuck || conn->retiring;
+}
+
+/* Nobody sits. If nobody follows either, send what was queued meanwhile, and have the keeper look
+ * if there is more to do; it also finds out what went wrong if it could not be sent. */
+static void call_somebody(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    if (!pawl__list_empty(&conn->seat.followers)) {
+        call_follower(conn);
+        return;
+    }
+    if (conn->link.state == PAWL__LINK_READY && pawl__buffer_size(&conn->link.out) > 0) {
+        conn->stuck = pawl__link_flush(&conn->link) != PAWL__STREAM_OK;
+    }
+    effects->attend = pawl__conn_needs_care(conn);
+}
+
+void pawl__conn_get_up(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    assert(conn->seat.taken);
+    conn->seat.taken = false;
+    call_somebody(conn, effects);
+}
+
+static bool take_nudge(struct pawl__waiter *waiter)
+{
+    if ((atomic_load(&waiter->word) & PAWL__WAITER_NUDGED) == 0) {
+        return false;
+    }
+    atomic_fetch_and(&waiter->word, (uint32_t)~PAWL__WAITER_NUDGED);
+    return true;
+}
+
+/* Tell the host while sitting. Mutex held, but not meanwhile. */
+static void deliver(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    if (!pawl__effects_any(effects)) {
+        return;
+    }
+    conn->completion_count += effects->ops != NULL ? 1 : 0;
+    pthread_mutex_unlock(&conn->mutex);
+    pawl__effects_deliver(effects, conn->host);
+    if (effects->op_count > CROWD) {
+        sched_yield(); /* so that their next commands share a write */
+    }
+    pthread_mutex_lock(&conn->mutex);
+}
+
+/* ===== One turn of whoever sits ===== */
+
+static void give_up_overdue(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    const int64_t now_us = pawl__now_us();
+    if (conn->link.state == PAWL__LINK_READY && now_us >= pawl__slots_due(&conn->slots)) {
+        pawl__conn_lose(conn, now_us, PAWL_UNAVAILABLE, "it did not answer in time", effects);
+    }
+}
+
+/* What came of receiving. What is there has always been read before a reply is judged overdue. */
+static void received(
+    struct pawl__conn *conn, enum pawl__stream_result result, struct pawl__effects *effects)
+{
+    switch (result) {
+    case PAWL__STREAM_OK:
+        pawl__conn_take_replies(conn, effects);
+        return;
+    case PAWL__STREAM_AGAIN:
+    case PAWL__STREAM_TIMEOUT:
+        give_up_overdue(conn, effects);
+        return;
+    case PAWL__STREAM_PENDING:
+    case PAWL__STREAM_CLOSED:
+    case PAWL__STREAM_FAILED:
+        pawl__conn_lose(conn, pawl__now_us(), PAWL_UNAVAILABLE,
+            pawl__link_failure(&conn->link, result), effects);
+        return;
+    }
+}
+
+/* Send what is queued. False: the connection is broken; what had arrived before was taken. */
+static bool flush(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    const enum pawl__stream_result result = pawl__link_flush(&conn->link);
+    conn->stuck = result == PAWL__STREAM_AGAIN;
+    if (result != PAWL__STREAM_FAILED) {
+        return true;
+    }
+    const int error = conn->link.stream.error;
+    if (pawl__link_receive_now(&conn->link) == PAWL__STREAM_OK) {
+        pawl__conn_take_replies(conn, effects);
+    }
+    if (conn->link.state == PAWL__LINK_READY) {
+        pawl__conn_lose(conn, pawl__now_us(), PAWL_UNAVAILABLE, pawl__errno_text(error), effects);
+    }
+    return false;
+}
+
+/* Poll the connection until something is ready, the waiter is done or nudged, or the time has come.
+ * False: nothing is ready. */
+static bool poll_link(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    struct pollfd fds[2] = {{-1, 0, 0}, pawl__link_poll(&conn->link)};
+    conn->poller = waiter;
+    conn->asleep = true;
+    conn->asleep_us = deadline_us;
+    pthread_mutex_unlock(&conn->mutex);
+    const int ready = pawl__waiter_poll(waiter, fds, 2, conn->wake_fd, deadline_us);
+    pthread_mutex_lock(&conn->mutex);
+    conn->asleep = false;
+    conn->poller = NULL;
+    return ready > 0;
+}
+
+static enum pawl__stream_result sleep_in_recv(struct pawl__conn *conn, int64_t deadline_us)
+{
+    conn->asleep = true;
+    conn->asleep_us = deadline_us;
+    pthread_mutex_unlock(&conn->mutex);
+    const enum pawl__stream_result result = pawl__link_receive_wait(&conn->link, deadline_us);
+    pthread_mutex_lock(&conn->mutex);
+    conn->asleep = false;
+    return result;
+}
+
+/* Each turn says whether the leader may go on without going back to the core to look. */
+
+static bool turn_ready(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us,
+    struct pawl__effects *effects)
+{
+    if (!flush(conn, effects)) {
+        return true;
+    }
+    const int64_t until_us = pawl__min64(deadline_us, pawl__slots_due(&conn->slots));
+    if (conn->slots.count > 0 && !conn->stuck && atomic_load(&conn->watches_open) == 0) {
+        received(conn, sleep_in_recv(conn, until_us), effects);
+        return true;
+    }
+    const bool ready = poll_link(conn, waiter, until_us);
+    received(conn, pawl__link_receive_now(&conn->link), effects);
+    return ready;
+}
+
+/* Connect as far as possible. */
+static enum pawl__link_event advance(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    const int64_t now_us = pawl__now_us();
+    enum pawl__link_event event = PAWL__LINK_WAITING;
+    if (pawl__conn_needs_care(conn)) {
+        event = pawl__link_advance(&conn->link, now_us);
+    }
+    if (event == PAWL__LINK_OPENED) {
+        pawl__conn_opened(conn, effects);
+    } else if (event == PAWL__LINK_FAILED) {
+        pawl__conn_not_opened(conn, effects);
+    } else {
+        pawl__conn_expire(conn, now_us, effects);
+    }
+    return event;
+}
+
+/* When a connection that is not READY has to be looked at again. */
+static int64_t connecting_due(const struct pawl__conn *conn)
+{
+    return pawl__conn_needs_care(conn)
+               ? pawl__min64(pawl__link_due(&conn->link), pawl__conn_pending_due(conn))
+               : PAWL__NEVER;
+}
+
+static bool turn_not_ready(struct pawl__conn *conn, struct pawl__waiter *waiter,
+    int64_t deadline_us, struct pawl__effects *effects)
+{
+    if (advance(conn, effects) != PAWL__LINK_WAITING || pawl__effects_any(effects)) {
+        return true;
+    }
+    return poll_link(conn, waiter, pawl__min64(deadline_us, connecting_due(conn)));
+}
+
+static bool take_turn(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us,
+    struct pawl__effects *effects)
+{
+    return conn->link.state == PAWL__LINK_READY
+               ? turn_ready(conn, waiter, deadline_us, effects)
+               : turn_not_ready(conn, waiter, deadline_us, effects);
+}
+
+/* ===== Leading and following ===== */
+
+/* Read for everybody until our own wait is over. Mutex held, seat ours; the seat is given back. */
+static void lead(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us,
+    struct pawl__effects *last)
+{
+    bool on = true;
+    while (on) {
+        struct pawl__effects effects;
+        pawl__effects_init(&effects);
+        on = take_turn(conn, waiter, deadline_us, &effects);
+        deliver(conn, &effects);
+        if (pawl__waiter_done(waiter) || take_nudge(waiter)) {
+            break;
+        }
+        on = on && pawl__now_us() < deadline_us;
+    }
+    conn->strays = conn->slots.awaited_count > 0 && (conn->strays || !pawl__waiter_done(waiter));
+    pawl__conn_get_up(conn, last);
+}
+
+/* The leader sleeps longer than the first reply is due (deadlines out of order): wake it. If
+ * something has arrived it is waking up anyway. */
+static void wake_for_overdue(struct pawl__conn *conn)
+{
+    if (!conn->asleep || conn->poller != NULL || conn->link.state != PAWL__LINK_READY) {
+        return;
+    }
+    const int64_t now_us = pawl__now_us();
+    struct pollfd fd = {conn->link.stream.fd, POLLIN, 0};
+    if (now_us >= pawl__slots_due(&conn->slots) && conn->asleep_us > now_us + LATE_US &&
+        poll(&fd, 1, 0) == 0) {
+        pawl__stream_shutdown(&conn->link.stream);
+    }
+}
+
+/* Sleep as a follower. True: try to sit down; false: go back to the core. Mutex held. */
+static bool follow(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    pthread_mutex_unlock(&conn->mutex);
+    const bool woken = pawl__waiter_sleep(waiter, deadline_us);
+    pthread_mutex_lock(&conn->mutex);
+    const bool called = conn->called == waiter;
+    if (called) {
+        conn->called = NULL;
+    }
+    if (!woken) {
+        wake_for_overdue(conn);
+    }
+    return woken && called && conn->called_at == conn->completion_count;
+}
+
+/* A follower goes. If nobody sits it may have been counted on. Mutex held. */
+static void leave(struct pawl__conn *conn, struct pawl__waiter *waiter, struct pawl__effects *last)
+{
+    pawl__list_remove(&waiter->node);
+    if (!pawl__waiter_done(waiter)) {
+        conn->strays = conn->slots.awaited_count > 0;
+    }
+    if (!conn->seat.taken) {
+        call_somebody(conn, last);
+    }
+}
+
+void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    struct pawl__effects last;
+    pawl__effects_init(&last);
+    pthread_mutex_lock(&conn->mutex);
+    bool on = !take_nudge(waiter);
+    bool led = false;
+    while (on && !led && !pawl__waiter_done(waiter)) {
+        led = pawl__seat_take(&conn->seat, waiter);
+        if (led) {
+            lead(conn, waiter, deadline_us, &last);
+        } else {
+            on = follow(conn, waiter, deadline_us);
+        }
+    }
+    if (!led) {
+        leave(conn, waiter, &last);
+    }
+    pthread_mutex_unlock(&conn->mutex);
+    pawl__effects_deliver(&last, conn->host);
+}
+
+/* ===== First contact ===== */
+
+static pawl_status not_connected(struct pawl__conn *conn, enum pawl__link_event event)
+{
+    if (event == PAWL__LINK_FAILED && conn->link.sentence != NULL) {
+        return pawl__fail(conn->link.status, "%s", conn->link.sentence);
+    }
+    return pawl__fail(PAWL_UNAVAILABLE, "no connection to %s in time", conn->config->peer);
+}
+
+pawl_status pawl__conn_connect(struct pawl__conn *conn, int64_t deadline_us)
+{
+    struct pawl__waiter waiter;
+    struct pawl__effects effects;
+    enum pawl__link_event event = PAWL__LINK_WAITING;
+    pawl__waiter_init(&waiter);
+    pawl__effects_init(&effects);
+    pthread_mutex_lock(&conn->mutex);
+    conn->persist = true;
+    const bool seated = pawl__seat_take(&conn->seat, &waiter);
+    assert(seated); /* nobody else has been inside yet */
+    (void)seated;
+    while (conn->link.state != PAWL__LINK_READY && event != PAWL__LINK_FAILED &&
+           pawl__now_us() < deadline_us) {
+        event = advance(conn, &effects);
+        if (event == PAWL__LINK_WAITING) {
+            poll_link(conn, &waiter, pawl__min64(deadline_us, connecting_due(conn)));
+        }
+    }
+    deliver(conn, &effects);
+    const pawl_status status =
+        conn->link.state == PAWL__LINK_READY ? PAWL_OK : not_connected(conn, event);
+    conn->persist = status == PAWL_OK;
+    pawl__effects_init(&effects);
+    pawl__conn_get_up(conn, &effects);
+    pthread_mutex_unlock(&conn->mutex);
+    pawl__effects_deliver(&effects, conn->host);
+    return status;
+}
+
+/* ===== The keeper's part ===== */
+
+size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&conn->mutex);
+    const bool ready = conn->link.state == PAWL__LINK_READY;
+    if (pawl__conn_needs_care(conn) && !conn->seat.taken) {
+        fds[0] = pawl__link_poll(&conn->link);
+        count = fds[0].fd >= 0 ? 1 : 0;
+        *due_us =
+            pawl__min64(*due_us, ready ? pawl__slots_due(&conn->slots) : connecting_due(conn));
+    } else if (ready && conn->asleep && conn->asleep_us > pawl__slots_due(&conn->slots) + LATE_US) {
+        *due_us = pawl__min64(*due_us, pawl__slots_due(&conn->slots));
+    }
+    pthread_mutex_unlock(&conn->mutex);
+    return count;
+}
+
+/* A turn that does not wait. */
+static void pump_once(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    if (conn->link.state != PAWL__LINK_READY) {
+        advance(conn, effects);
+    } else if (flush(conn, effects)) {
+        received(conn, pawl__link_receive_now(&conn->link), effects);
+    }
+}
+
+void pawl__conn_pump(struct pawl__conn *conn)
+{
+    struct pawl__effects effects;
+    pawl__effects_init(&effects);
+    pthread_mutex_lock(&conn->mutex);
+    if (conn->seat.taken) {
+        wake_for_overdue(conn);
+    } else if (pawl__conn_needs_care(conn)) {
+        conn->seat.taken = true;
+        pump_once(conn, &effects);
+        deliver(conn, &effects);
+        pawl__effects_init(&effects);
+        pawl__conn_get_up(conn, &effects);
+        effects.attend = false; /* who pumps, polls again */
+    }
+    pthread_mutex_unlock(&conn->mutex);
+    pawl__effects_deliver(&effects, conn->host);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One lock's name as Redis knows it: its keys and its channel, put together once.
+ *
+ * The lock is a hash under the name itself. Its token counter and its channel have Redisson's
+ * names: a prefix, a colon, and the name in braces, so that all fall into one slot of a cluster; a
+ * name that has an opening brace already is taken as it is.
+ *
+ * The three stand in one block as bulk strings, in the order counter, lock, channel, so that every
+ * command can copy what it needs of them in one piece. */
+#ifndef PAWL_ENGINE_REDIS_PLACE_H
+#define PAWL_ENGINE_REDIS_PLACE_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "core/engine.h"
+
+#include <stdatomic.h>
+
+struct pawl__redis_text {
+    const char *bytes;
+    size_t size;
+};
+
+/* How far the subscription of a watched place has got. */
+enum pawl__watch_stage {
+    PAWL__WATCH_NONE,   /* not asked for */
+    PAWL__WATCH_WANTED, /* to be sent when there is a connection */
+    PAWL__WATCH_SENT,   /* the server has not confirmed it yet */
+    PAWL__WATCH_CONFIRMED
+};
+
+struct pawl__redis_place {
+    struct pawl__place place; /* must be first */
+    char *parts;              /* the block */
+    size_t parts_size;
+    size_t lock_at; /* where the bulk string of the lock begins in it */
+    size_t channel_at;
+    struct pawl__redis_text token; /* the plain names, inside the block */
+    struct pawl__redis_text channel;
+
+    /* Whether our own push connection hears the channel at the moment. Set by push.c, read by all.
+     */
+    _Atomic bool subscribed;
+
+    /* The rest is push.c's, guarded by its mutex. */
+    struct pawl__map_node node; /* by channel; in the map unless the stage is NONE */
+    enum pawl__watch_stage stage;
+    struct pawl__op *watch; /* to be completed when it is confirmed, or NULL */
+};
+
+static inline struct pawl__redis_place *pawl__redis_place_of(struct pawl__place *place)
+{
+    return (struct pawl__redis_place *)(void *)place;
+}
+
+/* False: no memory. place->place is set already. */
+bool pawl__redis_place_init(struct pawl__redis_place *place);
+void pawl__redis_place_free(struct pawl__redis_place *place);
+
+#endif

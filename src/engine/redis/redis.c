@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Redis engine: one server, by TCP or unix socket. Locks are kept as Redisson keeps them, so
+ * that programs in C and in Java exclude each other; scripts/ has the operations, place.h the
+ * names.
+ *
+ * Two connections. Commands share one (conn.h), led by one of the callers who wait; messages that a
+ * lock was released come on the other (push.h), opened when a name is first watched. This file is
+ * the seam: it takes operations apart by connection and has nothing else of its own. */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/redis/conn.h"
+#include "engine/redis/push.h"
+
+/* Declared in core/engines.c, where all engines are listed. */
+extern const struct pawl__engine pawl__engine_redis;
+
+struct redis {
+    struct pawl__redis_config config;
+    struct pawl__conn conn;
+    struct pawl__push push;
+};
+
+static void redis_close(void *self)
+{
+    struct redis *redis = self;
+    pawl__push_close(&redis->push);
+    pawl__conn_close(&redis->conn);
+    pawl__redis_config_free(&redis->config);
+    pawl__free(redis);
+}
+
+static pawl_status redis_open(struct pawl__url *url, struct pawl__host *host, void **self_out)
+{
+    struct redis *redis = pawl__alloc(sizeof *redis);
+    if (redis == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for a client");
+    }
+    const pawl_status status = pawl__redis_config_read(&redis->config, url, &host->settings);
+    if (status != PAWL_OK) {
+        pawl__free(redis);
+        return status;
+    }
+    const bool conn = pawl__conn_init(&redis->conn, host, &redis->config);
+    const bool push =
+        pawl__push_init(&redis->push, host, &redis->config, &redis->conn.watches_open);
+    if (!push || !conn) {
+        redis_close(redis);
+        return pawl__fail(PAWL_NO_MEMORY, "no memory or descriptors left for a client");
+    }
+    *self_out = redis;
+    return PAWL_OK;
+}
+
+static pawl_status redis_connect(void *self, int64_t deadline_us)
+{
+    struct redis *redis = self;
+    return pawl__conn_connect(&redis->conn, deadline_us);
+}
+
+static pawl_status redis_place_open(void *self, struct pawl__place *place)
+{
+    struct redis *redis = self;
+    struct pawl__redis_place *own = pawl__redis_place_of(place);
+    if (!pawl__redis_place_init(own)) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock's name");
+    }
+    const pawl_status status = pawl__conn_check_rights(&redis->conn, own);
+    if (status != PAWL_OK) {
+        pawl__redis_place_free(own);
+    }
+    return status;
+}
+
+static void redis_place_close(void *self, struct pawl__place *place)
+{
+    struct redis *redis = self;
+    struct pawl__redis_place *own = pawl__redis_place_of(place);
+    pawl__push_forget(&redis->push, own);
+    pawl__redis_place_free(own);
+}
+
+static bool is_watch(const struct pawl__op *op)
+{
+    return op->kind == PAWL__OP_WATCH || op->kind == PAWL__OP_UNWATCH;
+}
+
+static void redis_submit(void *self, struct pawl__op *ops, bool driven)
+{
+    struct redis *redis = self;
+    if (ops->next == NULL && !is_watch(ops)) { /* the common case */
+        pawl__conn_submit(&redis->conn, ops, driven);
+        return;
+    }
+    struct pawl__op *lists[2] = {NULL, NULL}; /* commands, watches */
+    struct pawl__op **ends[2] = {&lists[0], &lists[1]};
+    while (ops != NULL) {
+        struct pawl__op *op = ops;
+        ops = op->next;
+        const bool watch = is_watch(op);
+        op->next = NULL;
+        *ends[watch] = op;
+        ends[watch] = &op->next;
+    }
+    if (lists[0] != NULL) {
+        pawl__conn_submit(&redis->conn, lists[0], driven);
+    }
+    if (lists[1] != NULL) {
+        pawl__push_submit(&redis->push, lists[1]);
+    }
+}
+
+static void redis_drive(
+    void *self, enum pawl__await what, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    struct redis *redis = self;
+    if (what == PAWL__AWAIT_ANSWER) {
+        pawl__conn_drive(&redis->conn, waiter, deadline_us);
+    } else {
+        pawl__push_drive(&redis->push, waiter, deadline_us);
+    }
+}
+
+static size_t redis_poll(void *self, struct pollfd *fds, int64_t *due_us)
+{
+    struct redis *redis = self;
+    const size_t count = pawl__conn_poll(&redis->conn, fds, due_us);
+    return count + pawl__push_poll(&redis->push, fds + count, due_us);
+}
+
+/* What is ready is tried, not looked up: a descriptor may have changed since it was polled. */
+static void redis_pump(void *self, const struct pollfd *fds, size_t count)
+{
+    struct redis *redis = self;
+    (void)fds;
+    (void)count;
+    pawl__conn_pump(&redis->conn);
+    pawl__push_pump(&redis->push);
+}
+
+static const char *const schemes[] = {"redis", "redis+unix", NULL};
+
+const struct pawl__engine pawl__engine_redis = {
+    .name = "redis",
+    .schemes = schemes,
+    .place_size = sizeof(struct pawl__redis_place),
+    .expires = true,
+    .sessions = false,
+    .passes = true,
+    .pushes = true,
+    .open = redis_open,
+    .connect = redis_connect,
+    .close = redis_close,
+    .place_open = redis_place_open,
+    .place_close = redis_place_close,
+    .submit = redis_submit,
+    .drive = redis_drive,
+    .poll = redis_poll,
+    .pump = redis_pump,
+};

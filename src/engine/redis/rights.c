@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Missing rights in words; see rights.h. The reply is an array of "what:COMMAND". */
+#include "engine/redis/rights.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TEXT_SIZE = 480, /* of the sentence */
+    SHOWN_SIZE = 64, /* of a key in it */
+};
+
+/* What rights can be about, as the script says it, and how the access list names it. */
+struct subject {
+    const char *what;
+    const char *kind; /* in the sentence; NULL: about nothing in particular */
+    char sign;
+    struct pawl__redis_text name;
+};
+
+struct sentence {
+    char text[TEXT_SIZE];
+    size_t size;
+};
+
+static void add(struct sentence *sentence, const char *text, size_t size)
+{
+    const size_t left = sizeof sentence->text - 1 - sentence->size;
+    const size_t fits = size < left ? size : left;
+    memcpy(sentence->text + sentence->size, text, fits);
+    sentence->size += fits;
+    sentence->text[sentence->size] = '\0';
+}
+
+static void add_text(struct sentence *sentence, const char *text)
+{
+    add(sentence, text, strlen(text));
+}
+
+static void add_name(struct sentence *sentence, struct pawl__redis_text name)
+{
+    char shown[SHOWN_SIZE];
+    add_text(sentence, pawl__printable(name.bytes, name.size, shown, sizeof shown));
+}
+
+/* The command of an item if it is about this subject; size 0 otherwise. */
+static struct pawl__redis_text command_of(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *item, const struct subject *subject)
+{
+    const size_t what_size = strlen(subject->what);
+    const char *text = pawl__resp_text(reader, item);
+    if (item->type != PAWL__RESP_TEXT || item->text_size <= what_size + 1 ||
+        text[what_size] != ':' || memcmp(text, subject->what, what_size) != 0) {
+        return (struct pawl__redis_text){NULL, 0};
+    }
+    return (struct pawl__redis_text){text + what_size + 1, item->text_size - what_size - 1};
+}
+
+static void add_lower(struct sentence *sentence, struct pawl__redis_text text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        const char letter = (char)tolower((unsigned char)text.bytes[i]);
+        add(sentence, &letter, 1);
+    }
+}
+
+/* "PTTL, HSET on key 'x'" and, for the remedy, "+pttl +hset ~x". */
+static void add_subject(struct sentence *problem, struct sentence *remedy,
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *reply,
+    const struct subject *subject)
+{
+    bool any = false;
+    for (const struct pawl__resp_node *item = pawl__resp_first(reader, reply); item != NULL;
+         item = pawl__resp_next(reader, reply, item)) {
+        const struct pawl__redis_text command = command_of(reader, item, subject);
+        if (command.size > 0) {
+            add_text(problem, any ? ", " : problem->size > 0 ? "; " : "");
+            add(problem, command.bytes, command.size);
+            add_text(remedy, " +");
+            add_lower(remedy, command);
+            any = true;
+        }
+    }
+    if (any && subject->kind != NULL) {
+        add_text(problem, subject->kind);
+        add_name(problem, subject->name);
+        add_text(problem, "'");
+        add(remedy, " ", 1);
+        add(remedy, &subject->sign, 1);
+        add_name(remedy, subject->name);
+    }
+}
+
+bool pawl__rights_any_missing(const struct pawl__resp_node *reply)
+{
+    return reply->type == PAWL__RESP_ARRAY && reply->child_count > 0;
+}
+
+char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, const char *user, const struct pawl__redis_place *place)
+{
+    const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
+    const struct subject subjects[] = {
+        {"lock", " on key '", '~', lock},
+        {"token", " on key '", '~', place->token},
+        {"channel", " on channel '", '&', place->channel},
+        {"server", NULL, '\0', {NULL, 0}},
+    };
+    struct sentence problem = {.size = 0};
+    struct sentence remedy = {.size = 0};
+    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
+        add_subject(&problem, &remedy, reader, reply, &subjects[i]);
+    }
+    char shown[SHOWN_SIZE];
+    return pawl__format("the user may not run %s; add: ACL SETUSER %s%s", problem.text,
+        pawl__printable(user, strlen(user), shown, sizeof shown), remedy.text);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Missing rights in words. The script rights.lua finds them; this makes the sentence of what it
+ * answers. Pure. */
+#ifndef PAWL_ENGINE_REDIS_RIGHTS_H
+#define PAWL_ENGINE_REDIS_RIGHTS_H
+
+#include "engine/redis/place.h"
+#include "engine/redis/resp.h"
+
+/* Does the reply name anything at all? */
+bool pawl__rights_any_missing(const struct pawl__resp_node *reply);
+
+/* One sentence with every right that is missing and the words for ACL SETUSER that grant it. NULL:
+ * no memory. */
+char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, const char *user, const struct pawl__redis_place *place);
+
+#endif

@@ -1,0 +1,32 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- What is the user who asks not allowed to do with this lock? For Redis 7.0 and later.
+--
+-- KEYS   none: EVAL itself would be refused if it named a key that is out of bounds
+-- ARGV   1 the token counter, 2 the lock, 3 the channel
+-- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, channel or
+--        server
+--
+-- Why so: a right that is missing is named when the lock is opened, all of them at once, and not
+-- one after the other in the middle of the night. Rights for breaking and inspecting are not asked
+-- for; who does not do that does not need them.
+local missing = {}
+local function need(what, command, ...)
+    if not redis.acl_check_cmd(command, ...) then
+        missing[#missing + 1] = what .. ':' .. command
+    end
+end
+local token, lock, channel = ARGV[1], ARGV[2], ARGV[3]
+need('lock', 'PTTL', lock)
+need('lock', 'HEXISTS', lock, 'x')
+need('lock', 'HSET', lock, 'x', '1')
+need('lock', 'HDEL', lock, 'x')
+need('lock', 'PEXPIRE', lock, '1')
+need('token', 'INCR', token)
+need('token', 'GET', token)
+need('token', 'SET', token, '1')
+need('server', 'TIME')
+need('server', 'EVALSHA', string.rep('0', 40), '0')
+need('channel', 'PUBLISH', channel, '0')
+need('channel', 'SUBSCRIBE', channel)
+return missing

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said on the push connection; push.h describes the whole. */
+#include "engine/redis/push.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "engine/redis/errors.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    US_PER_MS = 1000,
+    SILENCE_US = 10 * 1000 * US_PER_MS, /* after so long ask for a sign of life */
+    ASKS_MIN = 16,
+    ASKS_MAX = 1 << 20,
+    SENTENCE_SIZE = 256,
+    SHOWN_SIZE = 160,
+};
+
+/* ===== What was asked ===== */
+
+static struct pawl__ask *ask_at(const struct pawl__push *push, size_t index)
+{
+    return &push->asks[(push->ask_head + index) & (push->ask_capacity - 1)];
+}
+
+static bool reserve_ask(struct pawl__push *push)
+{
+    if (push->ask_count < push->ask_capacity) {
+        return true;
+    }
+    const size_t capacity = push->ask_capacity == 0 ? ASKS_MIN : 2 * push->ask_capacity;
+    struct pawl__ask *asks = capacity > ASKS_MAX ? NULL : pawl__alloc(capacity * sizeof *asks);
+    if (asks == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < push->ask_count; i++) {
+        asks[i] = *ask_at(push, i);
+    }
+    pawl__free(push->asks);
+    push->asks = asks;
+    push->ask_capacity = capacity;
+    push->ask_head = 0;
+    return true;
+}
+
+/* Queue a command about a channel (NULL: PING) and remember it. */
+static bool ask(struct pawl__push *push, enum pawl__ask_kind kind, const char *command,
+    const struct pawl__redis_text *channel, struct pawl__redis_place *place)
+{
+    const char *const words[] = {command, channel != NULL ? channel->bytes : NULL};
+    const size_t sizes[] = {strlen(command), channel != NULL ? channel->size : 0};
+    if (!reserve_ask(push) ||
+        !pawl__resp_put_command(&push->link.out, channel != NULL ? 2 : 1, words, sizes)) {
+        return false;
+    }
+    push->ask_count++;
+    *ask_at(push, push->ask_count - 1) = (struct pawl__ask){kind, false, place};
+    return true;
+}
+
+/* The oldest question, which is being answered. */
+static struct pawl__ask pop_ask(struct pawl__push *push)
+{
+    assert(push->ask_count > 0);
+    const struct pawl__ask oldest = *ask_at(push, 0);
+    push->ask_head = (push->ask_head + 1) & (push->ask_capacity - 1);
+    push->ask_count--;
+    return oldest;
+}
+
+/* ===== Places ===== */
+
+static struct pawl__redis_place *place_of(struct pawl__map_node *node)
+{
+    return PAWL__CONTAINER(node, struct pawl__redis_place, node);
+}
+
+static void remove_place(struct pawl__push *push, struct pawl__redis_place *place)
+{
+    for (size_t i = 0; i < push->ask_count; i++) {
+        if (ask_at(push, i)->place == place) {
+            ask_at(push, i)->place = NULL;
+        }
+    }
+    atomic_store(&place->subscribed, false);
+    pawl__map_remove(&push->places, &place->node);
+    place->stage = PAWL__WATCH_NONE;
+}
+
+static struct pawl__op *take_watch(struct pawl__push *push, struct pawl__redis_place *place)
+{
+    struct pawl__op *op = place->watch;
+    if (op != NULL) {
+        place->watch = NULL;
+        atomic_fetch_sub(push->watches_open, 1);
+    }
+    return op;
+}
+
+/* It cannot be watched: tell who waits for it, and forget it. */
+static void refuse(struct pawl__push *push, struct pawl__redis_place *place, pawl_status status,
+    bool again, const char *sentence, struct pawl__effects *effects)
+{
+    struct pawl__op *op = take_watch(push, place);
+    remove_place(push, place);
+    if (op != NULL) {
+        pawl__effects_fail(effects, op, PAWL__FAILED, status, again, sentence);
+    }
+}
+
+static void subscribe(
+    struct pawl__push *push, struct pawl__redis_place *place, struct pawl__effects *effects)
+{
+    if (ask(push, PAWL__ASK_SUBSCRIBE, "SUBSCRIBE", &place->channel, place)) {
+        place->stage = PAWL__WATCH_SENT;
+    } else {
+        refuse(push, place, PAWL_NO_MEMORY, true, "no memory for another subscription", effects);
+    }
+}
+
+static void watch(struct pawl__push *push, struct pawl__op *op, struct pawl__effects *effects)
+{
+    struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    if (place->stage == PAWL__WATCH_CONFIRMED) {
+        op->answer = PAWL__DONE;
+        pawl__effects_end(effects, op);
+        return;
+    }
+    assert(place->watch == NULL);
+    if (place->stage == PAWL__WATCH_NONE) {
+        pawl__map_add(&push->places, &place->node, place->channel.bytes, place->channel.size);
+        place->stage = PAWL__WATCH_WANTED;
+    }
+    op->next = NULL;
+    place->watch = op;
+    atomic_fetch_add(push->watches_open, 1);
+    if (place->stage == PAWL__WATCH_WANTED && push->link.state == PAWL__LINK_READY) {
+        subscribe(push, place, effects);
+    }
+}
+
+static void unwatch(struct pawl__push *push, struct pawl__op *op, struct pawl__effects *effects)
+{
+    struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    const bool sent = place->stage == PAWL__WATCH_SENT || place->stage == PAWL__WATCH_CONFIRMED;
+    if (place->stage != PAWL__WATCH_NONE) {
+        refuse(push, place, PAWL_CANCELED, true, "it is not watched any more", effects);
+    }
+    if (sent) {
+        /* Without memory the subscription stays; its messages are for nobody. */
+        ask(push, PAWL__ASK_UNSUBSCRIBE, "UNSUBSCRIBE", &place->channel, NULL);
+    }
+    op->answer = PAWL__DONE;
+    pawl__effects_end(effects, op);
+}
+
+void pawl__push_start(struct pawl__push *push, struct pawl__op *op, struct pawl__effects *effects)
+{
+    if (op->kind == PAWL__OP_WATCH) {
+        watch(push, op, effects);
+    } else {
+        unwatch(push, op, effects);
+    }
+}
+
+/* ===== Coming and going of the connection ===== */
+
+/* Messages may have been missed until now. */
+static void tell_if_all_renewed(struct pawl__push *push)
+{
+    if (push->missed && push->renewed_count == 0) {
+        push->missed = false;
+        push->wake_all = true;
+    }
+}
+
+void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
+{
+    struct pawl__map_node *node = pawl__map_next(&push->places, NULL);
+    push->heard_us = now_us;
+    push->pong_us = PAWL__NEVER;
+    push->renewed_count = 0;
+    while (node != NULL) {
+        struct pawl__redis_place *place = place_of(node);
+        node = pawl__map_next(&push->places, node);
+        const bool renewed = place->watch == NULL;
+        subscribe(push, place, effects);
+        if (renewed && place->stage == PAWL__WATCH_SENT) {
+            ask_at(push, push->ask_count - 1)->renewed = true;
+            push->renewed_count++;
+        }
+    }
+    tell_if_all_renewed(push);
+}
+
+/* What has not been confirmed to anybody is forgotten; the core asks again. */
+static void refuse_waiting(struct pawl__push *push, pawl_status status, bool again,
+    const char *sentence, struct pawl__effects *effects)
+{
+    struct pawl__map_node *node = pawl__map_next(&push->places, NULL);
+    while (node != NULL) {
+        struct pawl__redis_place *place = place_of(node);
+        node = pawl__map_next(&push->places, node);
+        if (place->watch != NULL) {
+            refuse(push, place, status, again, sentence, effects);
+        } else {
+            place->stage = PAWL__WATCH_WANTED;
+            atomic_store(&place->subscribed, false);
+        }
+    }
+}
+
+void pawl__push_not_opened(struct pawl__push *push, struct pawl__effects *effects)
+{
+    const struct pawl__link *link = &push->link;
+    const bool again = link->status != PAWL_DENIED && link->status != PAWL_INVALID;
+    refuse_waiting(push, link->status, again,
+        link->sentence != NULL ? link->sentence : "no connection, and no memory to say why",
+        effects);
+}
+
+void pawl__push_lose(struct pawl__push *push, int64_t now_us, pawl_status status, const char *why,
+    struct pawl__effects *effects)
+{
+    char sentence[SENTENCE_SIZE];
+    snprintf(sentence, sizeof sentence, "the push connection to %s was given up: %s",
+        push->config->peer, why);
+    push->ask_head = 0;
+    push->ask_count = 0;
+    refuse_waiting(push, status, true, sentence, effects);
+    push->missed = push->places.count > 0;
+    pawl__link_drop(&push->link, now_us);
+}
+
+/* ===== What arrives ===== */
+
+static void confirmed(
+    struct pawl__push *push, struct pawl__redis_place *place, struct pawl__effects *effects)
+{
+    place->stage = PAWL__WATCH_CONFIRMED;
+    atomic_store(&place->subscribed, true);
+    struct pawl__op *op = take_watch(push, place);
+    if (op != NULL) {
+        op->answer = PAWL__DONE;
+        pawl__effects_end(effects, op);
+    }
+}
+
+static void denied(struct pawl__push *push, struct pawl__redis_place *place, const char *text,
+    size_t text_size, struct pawl__effects *effects)
+{
+    const struct pawl__verdict verdict =
+        pawl__redis_judge(text, text_size, place->place.name, place->place.name_size);
+    char shown[SHOWN_SIZE];
+    char sentence[2 * SENTENCE_SIZE];
+    snprintf(sentence, sizeof sentence,
+        "the user may not subscribe to '%s'; add: ACL SETUSER %s +subscribe "
+        "&redisson_lock__channel:*",
+        pawl__printable(place->channel.bytes, place->channel.size, shown, sizeof shown),
+        push->config->user != NULL ? push->config->user : "default");
+    refuse(push, place, verdict.status, verdict.again,
+        verdict.status == PAWL_DENIED || verdict.sentence == NULL ? sentence : verdict.sentence,
+        effects);
+    pawl__free(verdict.sentence);
+}
+
+static void add_woken(struct pawl__push *push, const struct pawl__redis_place *place)
+{
+    const uint16_t size = (uint16_t)place->place.name_size;
+    _Static_assert(PAWL__NAME_SIZE_MAX <= UINT16_MAX, "a name's size fits");
+    const size_t before = pawl__buffer_size(&push->woken);
+    if (!pawl__buffer_append(&push->woken, &size, sizeof size) ||
+        !pawl__buffer_append(&push->woken, place->place.name, size)) {
+        pawl__buffer_truncate(&push->woken, before);
+        push->wake_all = true; /* for want of memory everybody looks */
+    }
+}
+
+/* [message, channel, payload]: somebody released it, whatever the payload says. */
+static void take_message(struct pawl__push *push, const struct pawl__resp_node *channel)
+{
+    if (channel == NULL || channel->type != PAWL__RESP_TEXT) {
+        return;
+    }
+    struct pawl__map_node *node = pawl__map_find(
+        &push->places, pawl__resp_text(&push->link.reader, channel), channel->text_size);
+    if (node != NULL) {
+        add_woken(push, place_of(node));
+    }
+}
+
+/* False: it answers nothing that was asked. */
+static bool take_answer(struct pawl__push *push, const struct pawl__resp_node *reply,
+    enum pawl__ask_kind kind, struct pawl__effects *effects)
+{
+    if (push->ask_count == 0) {
+        return false;
+    }
+    const struct pawl__ask oldest = pop_ask(push);
+    const bool error = pawl__resp_is_error(reply);
+    push->renewed_count -= oldest.renewed ? 1 : 0;
+    if (!error && oldest.kind != kind) {
+        return false;
+    }
+    if (oldest.place != NULL && error) {
+        denied(push, oldest.place, pawl__resp_text(&push->link.reader, reply), reply->text_size,
+            effects);
+    } else if (oldest.place != NULL) {
+        confirmed(push, oldest.place, effects);
+    }
+    tell_if_all_renewed(push);
+    return true;
+}
+
+static bool take_one(
+    struct pawl__push *push, const struct pawl__resp_node *reply, struct pawl__effects *effects)
+{
+    const struct pawl__resp_reader *reader = &push->link.reader;
+    const struct pawl__resp_node *word = pawl__resp_first(reader, reply);
+    if (!pawl__resp_is_push(reply)) {
+        return take_answer(push, reply, PAWL__ASK_PING, effects);
+    }
+    if (word == NULL) {
+        return true;
+    }
+    if (pawl__resp_text_equals(reader, word, "message")) {
+        take_message(push, pawl__resp_next(reader, reply, word));
+        return true;
+    }
+    if (pawl__resp_text_equals(reader, word, "subscribe")) {
+        return take_answer(push, reply, PAWL__ASK_SUBSCRIBE, effects);
+    }
+    if (pawl__resp_text_equals(reader, word, "unsubscribe")) {
+        return take_answer(push, reply, PAWL__ASK_UNSUBSCRIBE, effects);
+    }
+    return true; /* some other kind of push: not for us */
+}
+
+void pawl__push_take(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
+{
+    push->heard_us = now_us;
+    push->pong_us = PAWL__NEVER;
+    for (;;) {
+        const struct pawl__resp_node *reply = NULL;
+        const enum pawl__resp_result parsed = pawl__link_next(&push->link, &reply);
+        if (parsed == PAWL__RESP_MORE) {
+            return;
+        }
+        if (parsed != PAWL__RESP_COMPLETE || !take_one(push, reply, effects)) {
+            pawl__push_lose(push, now_us, PAWL_PROTOCOL,
+                parsed == PAWL__RESP_BROKEN ? push->link.reader.broken
+                                            : "a reply does not fit the question",
+                effects);
+            return;
+        }
+    }
+}
+
+/* ===== Time ===== */
+
+/* When the first of those who wait for a confirmation has to be told. */
+static int64_t watch_due(const struct pawl__push *push)
+{
+    int64_t due_us = PAWL__NEVER;
+    if (atomic_load(push->watches_open) == 0) {
+        return due_us;
+    }
+    for (struct pawl__map_node *node = pawl__map_next(&push->places, NULL); node != NULL;
+         node = pawl__map_next(&push->places, node)) {
+        const struct pawl__op *op = place_of(node)->watch;
+        due_us = op != NULL ? pawl__min64(due_us, op->deadline_us) : due_us;
+    }
+    return due_us;
+}
+
+static int64_t health_due(const struct pawl__push *push)
+{
+    return push->pong_us != PAWL__NEVER ? push->pong_us : push->heard_us + SILENCE_US;
+}
+
+int64_t pawl__push_due(const struct pawl__push *push)
+{
+    if (push->places.count == 0) {
+        return PAWL__NEVER;
+    }
+    const bool ready = push->link.state == PAWL__LINK_READY;
+    return pawl__min64(watch_due(push), ready ? health_due(push) : pawl__link_due(&push->link));
+}
+
+static void ask_for_life(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
+{
+    if (push->pong_us != PAWL__NEVER) {
+        pawl__push_lose(push, now_us, PAWL_UNAVAILABLE, "it shows no sign of life", effects);
+    } else if (ask(push, PAWL__ASK_PING, "PING", NULL, NULL)) {
+        push->pong_us = pawl__later(now_us, push->config->settings.timeout_us);
+    } else {
+        push->heard_us = now_us; /* no memory: later */
+    }
+}
+
+void pawl__push_check_time(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
+{
+    const bool ready = push->link.state == PAWL__LINK_READY;
+    if (now_us >= watch_due(push)) {
+        if (ready) {
+            pawl__push_lose(
+                push, now_us, PAWL_UNAVAILABLE, "it did not confirm a subscription", effects);
+        } else {
+            refuse_waiting(
+                push, PAWL_UNAVAILABLE, true, "no push connection to the server in time", effects);
+        }
+    } else if (ready && push->places.count > 0 && now_us >= health_due(push)) {
+        ask_for_life(push, now_us, effects);
+    }
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public calls: check what the user gave, turn it into a request, and set the last error.
+ *
+ * Each call that may wait goes the same way: usable() refuses handles that were inherited by a fork
+ * and calls made inside a callback, pawl__call_enter() refuses a client that is closing,
+ * pawl__call_wait() does the work. */
+#include "pawl.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fds.h"
+#include "base/limits.h"
+#include "base/thread.h"
+#include "core/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *pawl_last_error(void)
+{
+    return pawl__error_text();
+}
+
+uint64_t pawl_owner_self(void)
+{
+    return pawl__owner_of_thread();
+}
+
+/* ===== Checks ===== */
+
+/* Read an options struct of any size: a smaller one leaves defaults in place, a larger one must be
+ * zero where we do not know what it means. */
+static pawl_status read_options(void *to, size_t to_size, const void *from, size_t from_size)
+{
+    const char *bytes = from;
+    if (from_size < sizeof(size_t)) {
+        return pawl__fail(PAWL_INVALID, "options: size is not set; begin with the ..._INIT macro");
+    }
+    for (size_t i = to_size; i < from_size; i++) {
+        if (bytes[i] != 0) {
+            return pawl__fail(PAWL_INVALID, "options: made for a newer pawl, and uses what is new");
+        }
+    }
+    memcpy(to, from, from_size < to_size ? from_size : to_size);
+    return PAWL_OK;
+}
+
+static pawl_status forked(void)
+{
+    return pawl__fail(PAWL_MISUSE, "opened before fork(): a child has to open its own");
+}
+
+static pawl_status client_usable(const pawl_client *client)
+{
+    if (client == NULL) {
+        return pawl__fail(PAWL_INVALID, "client is NULL");
+    }
+    if (client->forks != pawl__fork_count()) {
+        return forked();
+    }
+    return PAWL_OK;
+}
+
+static pawl_status lock_usable(const pawl_lock *lock)
+{
+    if (lock == NULL) {
+        return pawl__fail(PAWL_INVALID, "lock is NULL");
+    }
+    if (lock->forks != pawl__fork_count()) {
+        return forked();
+    }
+    return PAWL_OK;
+}
+
+static pawl_status may_wait(const char *call)
+{
+    if (pawl__in_callback) {
+        return pawl__fail(
+            PAWL_MISUSE, "%s waits, and a callback must not; use the asynchronous calls", call);
+    }
+    return PAWL_OK;
+}
+
+/* ===== Clients ===== */
+
+static pawl_status check_client_options(const pawl_client_options *options)
+{
+    const int64_t times[] = {options->timeout_ms, options->connect_timeout_ms, options->give_up_ms};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        if (times[i] < 0 || times[i] > PAWL__TIMEOUT_MS_MAX) {
+            return pawl__fail(
+                PAWL_INVALID, "client options: times are 0 (the default) to an hour, in ms");
+        }
+    }
+    if ((unsigned)options->guard > PAWL_GUARD_OFF) {
+        return pawl__fail(PAWL_INVALID, "client options: guard is not one of PAWL_GUARD_...");
+    }
+    return PAWL_OK;
+}
+
+pawl_status pawl_client_open(
+    const char *url, const pawl_client_options *options, pawl_client **client_out)
+{
+    pawl_client_options known = PAWL_CLIENT_OPTIONS_INIT;
+    if (client_out == NULL) {
+        return pawl__fail(PAWL_INVALID, "client_out is NULL");
+    }
+    *client_out = NULL;
+    pawl_status status = may_wait("pawl_client_open()");
+    if (status == PAWL_OK && options != NULL) {
+        status = read_options(&known, sizeof known, options, options->size);
+    }
+    if (status == PAWL_OK) {
+        status = check_client_options(&known);
+    }
+    return status == PAWL_OK ? pawl__client_open(url, &known, client_out) : status;
+}
+
+pawl_status pawl_client_close(pawl_client *client)
+{
+    if (client == NULL) {
+        return PAWL_OK;
+    }
+    pawl_status status = client_usable(client);
+    if (status == PAWL_OK) {
+        status = may_wait("pawl_client_close()");
+    }
+    return status == PAWL_OK ? pawl__client_close(client) : status;
+}
+
+int pawl_client_fd(pawl_client *client)
+{
+    return client_usable(client) == PAWL_OK ? client->courier.fd : -1;
+}
+
+pawl_status pawl_client_dispatch(pawl_client *client)
+{
+    pawl_status status = client_usable(client);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    if (!client->courier.dispatch) {
+        return pawl__fail(PAWL_MISUSE, "pawl_client_dispatch() needs options.dispatch at open");
+    }
+    status = may_wait("pawl_client_dispatch()");
+    if (status != PAWL_OK) {
+        return status;
+    }
+    if (!pawl__call_enter(client)) {
+        return pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    pawl__courier_run(client);
+    pawl__call_leave(client);
+    return PAWL_OK;
+}
+
+/* ===== Opening and closing locks ===== */
+
+static pawl_status check_name(const char *name)
+{
+    if (name == NULL || name[0] == '\0') {
+        return pawl__fail(PAWL_INVALID, "the lock needs a name");
+    }
+    if (strnlen(name, PAWL__NAME_SIZE_MAX + 1) > PAWL__NAME_SIZE_MAX) {
+        return pawl__fail(
+            PAWL_INVALID, "the lock's name is longer than %d bytes", PAWL__NAME_SIZE_MAX);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_times(const pawl_lock_options *options)
+{
+    if (options->lease_ms < PAWL__LEASE_MS_MIN || options->lease_ms > PAWL__LEASE_MS_MAX) {
+        return pawl__fail(PAWL_INVALID, "lease_ms is %lld; it must be from %lld to %lld (10 years)",
+            (long long)options->lease_ms, (long long)PAWL__LEASE_MS_MIN,
+            (long long)PAWL__LEASE_MS_MAX);
+    }
+    bool limited = options->max_hold_ms != 0;
+    if (limited &&
+        (options->max_hold_ms < PAWL__LEASE_MS_MIN || options->max_hold_ms > PAWL__LEASE_MS_MAX)) {
+        return pawl__fail(PAWL_INVALID,
+            "max_hold_ms is %lld; it must be 0 (no limit) or %lld to %lld",
+            (long long)options->max_hold_ms, (long long)PAWL__LEASE_MS_MIN,
+            (long long)PAWL__LEASE_MS_MAX);
+    }
+    if (options->warn_ms < 0 || options->warn_ms > options->lease_ms) {
+        return pawl__fail(PAWL_INVALID,
+            "warn_ms is %lld; it must be 0 (a third of the lease) to lease_ms",
+            (long long)options->warn_ms);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_owner(const pawl_client *client, const pawl_lock_options *options)
+{
+    const pawl_lock *same = options->same_owner_as;
+    if ((unsigned)options->owner > PAWL_OWNER_HANDLE ||
+        (unsigned)options->reentry > PAWL_REENTRY_REFUSE) {
+        return pawl__fail(PAWL_INVALID, "owner or reentry is not one of its constants");
+    }
+    if (same == NULL) {
+        return PAWL_OK;
+    }
+    if (options->owner != PAWL_OWNER_HANDLE || same->client != client || same->handle.owner == 0) {
+        return pawl__fail(PAWL_INVALID,
+            "same_owner_as needs PAWL_OWNER_HANDLE on both locks, and the same client");
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_lock_options(const pawl_client *client, const pawl_lock_options *options)
+{
+    if ((unsigned)options->kind > PAWL_PLAIN) {
+        return pawl__fail(PAWL_INVALID, "kind is not one of pawl_kind");
+    }
+    if (options->kind != PAWL_MUTEX) {
+        return pawl__fail(
+            PAWL_UNSUPPORTED, "the %s engine has PAWL_MUTEX only", client->engine->name);
+    }
+    if (options->handoff != 0) {
+        return pawl__fail(PAWL_UNSUPPORTED, "the %s engine has no hand-off; leave handoff 0",
+            client->engine->name);
+    }
+    pawl_status status = check_times(options);
+    return status == PAWL_OK ? check_owner(client, options) : status;
+}
+
+static pawl_lock *lock_new(pawl_client *client, const char *name, const pawl_lock_options *options)
+{
+    pawl_lock *lock = pawl__alloc(sizeof *lock);
+    if (lock == NULL) {
+        return NULL;
+    }
+    struct pawl__handle *handle = &lock->handle;
+    bool by_handle = options->owner == PAWL_OWNER_HANDLE;
+    if (by_handle) {
+        handle->owner = options->same_owner_as != NULL ? options->same_owner_as->handle.owner
+                                                       : pawl__owner_new();
+    }
+    handle->reentry = options->reentry == PAWL_REENTRY_ALLOW ||
+                      (options->reentry == PAWL_REENTRY_DEFAULT && !by_handle);
+    handle->renew = options->renew;
+    handle->unawaited = options->release_unawaited;
+    handle->lease_us = options->lease_ms * 1000;
+    handle->max_hold_us = options->max_hold_ms * 1000;
+    handle->warn_us = (options->warn_ms > 0 ? options->warn_ms : options->lease_ms / 3) * 1000;
+    lock->client = client;
+    lock->name = pawl__strdup(name);
+    lock->forks = pawl__fork_count();
+    lock->on_risk = options->on_risk;
+    lock->on_lost = options->on_lost;
+    lock->event_arg = options->event_arg;
+    pawl__list_init(&lock->node);
+    if (lock->name == NULL) {
+        pawl__free(lock);
+        return NULL;
+    }
+    return lock;
+}
+
+static pawl_status open_lock(
+    pawl_client *client, const char *name, const pawl_lock_options *options, pawl_lock **lock_out)
+{
+    pawl_lock *lock = lock_new(client, name, options);
+    if (lock == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock");
+    }
+    pawl_status status = PAWL_MISUSE;
+    if (pawl__call_enter(client)) {
+        status = pawl__client_attach(client, lock, name);
+        pawl__call_leave(client);
+    } else {
+        pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    if (status != PAWL_OK) {
+        pawl__lock_close(lock);
+        return status;
+    }
+    *lock_out = lock;
+    return PAWL_OK;
+}
+
+pawl_status pawl_lock_open(
+    pawl_client *client, const char *name, const pawl_lock_options *options, pawl_lock **lock_out)
+{
+    pawl_lock_options known = PAWL_LOCK_OPTIONS_INIT;
+    if (lock_out == NULL) {
+        return pawl__fail(PAWL_INVALID, "lock_out is NULL");
+    }
+    *lock_out = NULL;
+    pawl_status status = client_usable(client);
+    if (status == PAWL_OK) {
+        status = may_wait("pawl_lock_open()");
+    }
+    if (status == PAWL_OK) {
+        status = check_name(name);
+    }
+    if (status == PAWL_OK && options != NULL) {
+        status = read_options(&known, sizeof known, options, options->size);
+    }
+    if (status == PAWL_OK) {
+        status = check_lock_options(client, &known);
+    }
+    return status == PAWL_OK ? open_lock(client, name, &known, lock_out) : status;
+}
+
+pawl_status pawl_lock_close(pawl_lock *lock)
+{
+    if (lock == NULL) {
+        return PAWL_OK;
+    }
+    pawl_status status = lock_usable(lock);
+    if (status == PAWL_OK) {
+        status = may_wait("pawl_lock_close()");
+    }
+    return status == PAWL_OK ? pawl__client_detach(lock->client, lock) : status;
+}
+
+/* ===== Calls on a lock ===== */
+
+static uint64_t owner_of(const pawl_lock *lock)
+{
+    return lock->handle.owner != 0 ? lock->handle.owner : pawl__owner_of_thread();
+}
+
+/* A thread that ends is looked for among the holders only if it may be one. */
+static void count_hold(const struct pawl__request *request, bool by_thread)
+{
+    if (!by_thread) {
+        return;
+    }
+    if (request->kind == PAWL__WANT_ACQUIRE && request->status == PAWL_OK) {
+        pawl__registry_count(1);
+    }
+    if (request->kind == PAWL__WANT_RELEASE && request->status != PAWL_NOT_HELD) {
+        pawl__registry_count(-1);
+    }
+}
+
+/* Run a request on this lock and wait for it. */
+static pawl_status run(pawl_lock *lock, struct pawl__request *request, const char *call)
+{
+    pawl_status status = lock_usable(lock);
+    if (status == PAWL_OK) {
+        status = may_wait(call);
+    }
+    if (status != PAWL_OK) {
+        return status;
+    }
+    pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    pawl__lock_enter(lock); /* another thread may close it while we wait */
+    bool by_thread = lock->handle.owner == 0;
+    request->handle = &lock->handle;
+    request->owner = owner_of(lock);
+    status = pawl__call_wait(client, request);
+    count_hold(request, by_thread);
+    pawl__call_explain(lock, request);
+    pawl__lock_leave(lock);
+    pawl__call_leave(client);
+    return status;
+}
+
+static pawl_status check_wait(int64_t wait_ms, int64_t *wait_us_out)
+{
+    if (wait_ms < PAWL_FOREVER || wait_ms > PAWL__WAIT_MS_MAX) {
+        return pawl__fail(PAWL_INVALID,
+            "wait_ms is %lld; it must be PAWL_TRY, PAWL_FOREVER, or 1 to %lld", (long long)wait_ms,
+            (long long)PAWL__WAIT_MS_MAX);
+    }
+    *wait_us_out = wait_ms == PAWL_FOREVER ? PAWL__NEVER : wait_ms * 1000;
+    return PAWL_OK;
+}
+
+pawl_status pawl_lock_acquire(pawl_lock *lock, int64_t wait_ms)
+{
+    struct pawl__request request = {.kind = PAWL__WANT_ACQUIRE};
+    pawl_status status = check_wait(wait_ms, &request.wait_us);
+    return status == PAWL_OK ? run(lock, &request, "pawl_lock_acquire()") : status;
+}
+
+pawl_status pawl_lock_release(pawl_lock *lock)
+{
+    struct pawl__request request = {.kind = PAWL__WANT_RELEASE};
+    return run(lock, &request, "pawl_lock_release()");
+}
+
+pawl_status pawl_lock_extend(pawl_lock *lock, int64_t lease_ms)
+{
+    struct pawl__request request = {.kind = PAWL__WANT_EXTEND};
+    if (lease_ms < PAWL__LEASE_MS_MIN || lease_ms > PAWL__LEASE_MS_MAX) {
+        return pawl__fail(PAWL_INVALID, "lease_ms is %lld; it must be from %lld to %lld (10 years)",
+            (long long)lease_ms, (long long)PAWL__LEASE_MS_MIN, (long long)PAWL__LEASE_MS_MAX);
+    }
+    request.lease_us = lease_ms * 1000;
+    return run(lock, &request, "pawl_lock_extend()");
+}
+
+/* ===== What the caller holds, by the clock ===== */
+
+/* The caller's hold as it is now. False: none. */
+static bool peek(const pawl_lock *lock, struct pawl__tenure *hold_out)
+{
+    if (lock_usable(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
+        return false;
+    }
+    pawl_client *client = lock->client;
+    struct pawl__handle *handle = &((pawl_lock *)(uintptr_t)lock)->handle;
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    int64_t now_us = pawl__now_us();
+    const struct pawl__tenure *tenure =
+        pawl__machine_find(&client->machine, handle, owner_of(lock), now_us);
+    bool found = tenure != NULL;
+    if (found) {
+        hold_out->id = tenure->id;
+        hold_out->state = tenure->state;
+        hold_out->count = tenure->count;
+        hold_out->token = tenure->token;
+        hold_out->deadline_us =
+            tenure->deadline_us - (tenure->deadline_us == PAWL__NEVER ? 0 : now_us);
+    }
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+    pawl__call_leave(client);
+    return found;
+}
+
+uint64_t pawl_lock_token(const pawl_lock *lock)
+{
+    struct pawl__tenure hold;
+    return peek(lock, &hold) && hold.state == PAWL__TENURE_HELD ? hold.token : 0;
+}
+
+int64_t pawl_lock_remaining_ms(const pawl_lock *lock)
+{
+    struct pawl__tenure hold;
+    if (!peek(lock, &hold) || hold.state != PAWL__TENURE_HELD) {
+        return 0;
+    }
+    if (hold.deadline_us == PAWL__NEVER) {
+        return INT64_MAX;
+    }
+    /* The last millisecond counts as one: 0 says that it is over. The drift has two to spare. */
+    return pawl__max64(hold.deadline_us / 1000, 1);
+}
+
+unsigned pawl_lock_hold_count(const pawl_lock *lock)
+{
+    struct pawl__tenure hold;
+    return peek(lock, &hold) ? hold.count : 0;
+}
+
+/* ===== For operators ===== */
+
+/* Whether the holder that the backend names is the caller, validly. */
+static bool is_holder(const pawl_lock *lock, const char *holder)
+{
+    struct pawl__tenure hold;
+    char owner[PAWL__UUID_SIZE + 24];
+    if (!peek(lock, &hold) || hold.state != PAWL__TENURE_HELD) {
+        return false;
+    }
+    snprintf(owner, sizeof owner, "%s:%" PRIu64, lock->client->host.uuid, hold.id);
+    return strcmp(owner, holder) == 0;
+}
+
+pawl_status pawl_lock_inspect(pawl_lock *lock, pawl_lock_info *info_out)
+{
+    pawl_lock_info info = {.size = sizeof info};
+    struct pawl__request request = {.kind = PAWL__WANT_INSPECT, .info_out = &info};
+    if (info_out == NULL || info_out->size < sizeof(size_t)) {
+        return pawl__fail(PAWL_INVALID, "info_out is NULL, or its size is not set");
+    }
+    size_t size = info_out->size;
+    pawl_status status = run(lock, &request, "pawl_lock_inspect()");
+    if (status == PAWL_OK) {
+        info.held_by_caller = is_holder(lock, info.holder);
+        memset(info_out, 0, size);
+        memcpy(info_out, &info, size < sizeof info ? size : sizeof info);
+        info_out->size = size;
+    }
+    return status;
+}
+
+pawl_status pawl_lock_break(pawl_lock *lock)
+{
+    struct pawl__request request = {.kind = PAWL__WANT_BREAK};
+    return run(lock, &request, "pawl_lock_break()");
+}
+
+/* ===== Asynchronous calls ===== */
+
+static pawl_status start_async(
+    pawl_lock *lock, enum pawl__request_kind kind, int64_t wait_us, pawl_callback done, void *arg)
+{
+    pawl_status status = lock_usable(lock);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    if (done == NULL || lock->handle.owner == 0) {
+        return pawl__fail(
+            PAWL_INVALID, "an asynchronous call needs `done`, and a PAWL_OWNER_HANDLE lock");
+    }
+    pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    struct pawl__async *async = pawl__alloc(sizeof *async);
+    if (async == NULL) {
+        pawl__call_leave(client);
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
+    }
+    async->request.kind = kind;
+    async->request.handle = &lock->handle;
+    async->request.owner = lock->handle.owner;
+    async->request.wait_us = wait_us;
+    async->lock = lock;
+    async->done = done;
+    async->arg = arg;
+    pawl__lock_enter(lock); /* until its callback has returned */
+    pawl__call_async(client, async);
+    pawl__call_leave(client);
+    return PAWL_OK;
+}
+
+pawl_status pawl_lock_acquire_async(pawl_lock *lock, int64_t wait_ms, pawl_callback done, void *arg)
+{
+    int64_t wait_us = 0;
+    pawl_status status = check_wait(wait_ms, &wait_us);
+    return status == PAWL_OK ? start_async(lock, PAWL__WANT_ACQUIRE, wait_us, done, arg) : status;
+}
+
+pawl_status pawl_lock_release_async(pawl_lock *lock, pawl_callback done, void *arg)
+{
+    return start_async(lock, PAWL__WANT_RELEASE, 0, done, arg);
+}
+
+void pawl_lock_cancel(pawl_lock *lock)
+{
+    if (lock_usable(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
+        return;
+    }
+    pawl_client *client = lock->client;
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+    pawl__call_leave(client);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a seed makes of a run.
+ *
+ * Each kind of fault is on in some runs and off in others (a swarm): a run with everything on hides
+ * what a run with two faults shows, because nothing lives long enough in it. One run in twelve has
+ * no faults and a crowd at one lock, one in twelve stands for an engine whose locks die with the
+ * process and never expire. */
+#include "sim.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+const char *const sim_fault_names[SIM_FAULT_COUNT] = {
+    [SIM_DROP_REQUEST] = "request lost",
+    [SIM_DROP_REPLY] = "reply lost",
+    [SIM_LATE] = "message late",
+    [SIM_DOUBLE] = "request doubled",
+    [SIM_REORDER] = "handed over late",
+    [SIM_DROP_WAKE] = "wake-up lost",
+    [SIM_NO_MEMORY] = "no memory",
+    [SIM_REFUSE] = "refused",
+    [SIM_CUT] = "connection cut",
+    [SIM_CUT_PUSH] = "push channel cut",
+    [SIM_PAUSE_SHORT] = "short pause",
+    [SIM_PAUSE_LONG] = "long pause",
+    [SIM_CRASH] = "client crashed",
+    [SIM_FREEZE] = "backend frozen",
+    [SIM_RESTART] = "restart with data",
+    [SIM_AMNESIA] = "restart without data",
+    [SIM_CLOCK_FORWARD] = "clock forward",
+    [SIM_CLOCK_BACK] = "clock back",
+    [SIM_PROOF] = "proof of loss",
+    [SIM_BREAK] = "broken by operator",
+    [SIM_CANCEL] = "cancel",
+    [SIM_CLOSE] = "handle closed",
+    [SIM_THREAD_END] = "thread ended",
+    [SIM_SHUT] = "client closed",
+};
+
+static int64_t between(struct pawl__random *random, int64_t least, int64_t most)
+{
+    return least + (int64_t)pawl__random_below(random, (uint64_t)(most - least + 1));
+}
+
+/* Every doubling between the two is as likely as any other. */
+static int64_t log_between(struct pawl__random *random, int64_t least, int64_t most)
+{
+    int doublings = 0;
+    while (least << doublings < most) {
+        doublings++;
+    }
+    int64_t base_us = least << between(random, 0, doublings > 0 ? doublings - 1 : 0);
+    return pawl__min64(between(random, base_us, 2 * base_us), most);
+}
+
+static void draw_times(struct sim_plan *plan, struct pawl__random *random)
+{
+    plan->lease_us = log_between(random, 10000, 60000000);
+    plan->delay_us =
+        log_between(random, 20, pawl__max64(20, pawl__min64(20000, plan->lease_us / 160)));
+    plan->spread_us = log_between(random, 10, 4 * plan->delay_us);
+    plan->hold_us = log_between(random, plan->lease_us / 200 + 1, 2 * plan->lease_us);
+    plan->think_us = log_between(random, 1, plan->lease_us);
+    plan->late_us = log_between(random, plan->lease_us / 8, 3 * plan->lease_us);
+    plan->gap_us = log_between(random, plan->lease_us / 4, 16 * plan->lease_us);
+    plan->timeout_us = log_between(random, 60 * plan->delay_us + 10000, 3000000);
+    plan->give_up_us = log_between(random, 1000000, 60000000);
+}
+
+static void draw_faults(struct sim_plan *plan, struct pawl__random *random)
+{
+    unsigned share = (unsigned)between(random, 0, 3); /* a quarter each, or none, or most */
+    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+        plan->on[i] = pawl__random_below(random, 4) < share;
+        plan->mille[i] = (unsigned)log_between(random, 1, 120);
+    }
+    plan->on[SIM_REFUSE] = plan->on[SIM_REFUSE] && pawl__random_below(random, 4) == 0;
+    plan->mille[SIM_CLOSE] = 250; /* each time that the closer looks around */
+    plan->mille[SIM_SHUT] = 50;
+    if (plan->on[SIM_AMNESIA]) {
+        plan->on[SIM_CLOCK_BACK] = false; /* tokens come from that clock when the data is lost */
+    }
+}
+
+/* A local engine: nothing gets lost on the way, and the backend knows when a client dies. */
+static void make_session(struct sim_plan *plan)
+{
+    static const enum sim_fault foreign[] = {SIM_DROP_REQUEST, SIM_DROP_REPLY, SIM_LATE, SIM_DOUBLE,
+        SIM_CUT, SIM_FREEZE, SIM_RESTART, SIM_AMNESIA, SIM_CLOCK_FORWARD, SIM_CLOCK_BACK};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        plan->on[foreign[i]] = false;
+    }
+    plan->session = true;
+    plan->ordered = true;
+    plan->delay_us = 1;
+    plan->spread_us = 1;
+}
+
+static void make_fair(struct sim_plan *plan, struct pawl__random *random)
+{
+    memset(plan->on, 0, sizeof plan->on);
+    plan->fair = true;
+    plan->ordered = true;
+    plan->names = 1;
+    plan->handles = 2;
+    plan->clients = (unsigned)between(random, 2, 4);
+    plan->lease_us = 10000000;
+    plan->delay_us = log_between(random, 50, 1000);
+    plan->spread_us = plan->delay_us / 4;
+    plan->hold_us = log_between(random, 50, 8000);
+    plan->think_us = 1;
+    plan->timeout_us = 1000000;
+    plan->give_up_us = 30000000;
+}
+
+void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
+{
+    struct pawl__random random;
+    pawl__random_seed(&random, seed);
+    memset(plan, 0, sizeof *plan);
+    plan->seed = seed;
+    plan->clients = (unsigned)between(&random, 1, SIM_CLIENTS_MAX);
+    plan->names = (unsigned)between(&random, 1, SIM_NAMES_MAX);
+    plan->handles = (unsigned)between(&random, 2, SIM_HANDLES_MAX);
+    plan->actors = (unsigned)between(&random, 1, SIM_ACTORS_MAX - 1);
+    plan->ordered = pawl__random_below(&random, 3) > 0;
+    plan->queues_offline = pawl__random_below(&random, 2) > 0;
+    plan->events_max = (unsigned)log_between(&random, 1000, 24000);
+    draw_times(plan, &random);
+    draw_faults(plan, &random);
+    uint64_t special = pawl__random_below(&random, 12);
+    if (special == 0) {
+        make_fair(plan, &random);
+    } else if (special == 1) {
+        make_session(plan);
+    }
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the simulator (lib/sim.h) over many seeds, each of them twice: both runs must be alike to
+ * the last event. Without arguments: the seeds that found something once (seeds/), then 20,000 from
+ * a fixed base. A failure prints its seed and how to see it again. */
+#include "lib/sim.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SEEDS_BASE 1
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SEEDS_COUNT 1000
+#else
+#define SEEDS_COUNT 20000
+#endif
+#define CORPUS_MOST 1000
+#define HANG_S 60 /* no seed needs more than a fraction of a second */
+#define FAILURES_SHOWN 20
+
+struct options {
+    const char *corpus;
+    uint64_t first; /* seeds from here ... */
+    uint64_t last;  /* ... to here */
+    bool verbose;
+    bool with_corpus;
+    double hunt_s; /* > 0: stop at the first failure, or after so long */
+};
+
+struct tally {
+    uint64_t passed;
+    uint64_t failed;
+    double virtual_s;
+    struct sim_stats stats;
+};
+
+static struct sim_world world; /* far too big for the stack */
+static volatile uint64_t current_seed;
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* An assertion failed, or a run does not end: say at least which seed it was. */
+static void on_signal(int number)
+{
+    char text[80];
+    int size = snprintf(text, sizeof text, "SEED=%llu %s\n", (unsigned long long)current_seed,
+        number == SIGALRM ? "HANG: the run does not end" : "ASSERT: a check of the code itself");
+    ssize_t written = write(STDOUT_FILENO, text, (size_t)size);
+    _exit(written > 0 ? 1 : 2);
+}
+
+/* ===== One seed ===== */
+
+static void add_stats(struct tally *tally, const struct sim_stats *stats)
+{
+    struct sim_stats *sum = &tally->stats;
+    tally->virtual_s += (double)stats->virtual_us / 1e6;
+    sum->events += stats->events;
+    sum->grants += stats->grants;
+    sum->losses += stats->losses;
+    sum->requests += stats->requests;
+    sum->row_most = stats->row_most > sum->row_most ? stats->row_most : sum->row_most;
+    sum->turns_most = stats->turns_most > sum->turns_most ? stats->turns_most : sum->turns_most;
+    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+        sum->faults[i] += stats->faults[i];
+    }
+}
+
+static void run_once(struct tally *tally, uint64_t seed, bool verbose)
+{
+    current_seed = seed;
+    alarm(HANG_S);
+    sim_run(&world, seed, verbose);
+    add_stats(tally, &world.stats);
+}
+
+/* Whether it passed. A hunter is not interested in the second run. */
+static bool run_seed(struct tally *tally, uint64_t seed, const struct options *options)
+{
+    const char *failure = world.failure;
+    run_once(tally, seed, options->verbose);
+    uint64_t hash = world.hash;
+    if (failure[0] == '\0' && options->hunt_s <= 0) {
+        run_once(tally, seed, false);
+        if (world.hash != hash) {
+            failure = "REPLAY: the second run was not like the first";
+        }
+    }
+    if (failure[0] == '\0') {
+        tally->passed++;
+        return true;
+    }
+    tally->failed++;
+    if (tally->failed <= FAILURES_SHOWN) {
+        printf("SEED=%llu %s\n", (unsigned long long)seed, failure);
+        printf("    see it again: simulate --seed %llu --verbose\n", (unsigned long long)seed);
+        fflush(stdout);
+    }
+    return false;
+}
+
+/* ===== Many ===== */
+
+/* The seeds of one file: a number at the beginning of each line, then why it is kept. */
+static size_t read_seeds(const char *path, uint64_t *seeds, size_t count)
+{
+    char line[500];
+    FILE *file = fopen(path, "r");
+    while (file != NULL && count < CORPUS_MOST && fgets(line, sizeof line, file) != NULL) {
+        char *end;
+        uint64_t seed = strtoull(line, &end, 10);
+        if (end != line) {
+            seeds[count++] = seed;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return count;
+}
+
+static int is_text(const struct dirent *entry)
+{
+    size_t size = strlen(entry->d_name);
+    return size > 4 && strcmp(entry->d_name + size - 4, ".txt") == 0;
+}
+
+static size_t read_corpus(const char *directory, uint64_t *seeds)
+{
+    struct dirent **entries;
+    int files = scandir(directory, &entries, is_text, alphasort);
+    size_t count = 0;
+    for (int i = 0; i < files; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+        count = read_seeds(path, seeds, count);
+        free(entries[i]);
+    }
+    if (files >= 0) {
+        free(entries);
+    }
+    return count;
+}
+
+static bool go_on(const struct tally *tally, const struct options *options, double end_s)
+{
+    return options->hunt_s <= 0 || (tally->failed == 0 && now_s() < end_s);
+}
+
+static size_t run_all(struct tally *tally, const struct options *options)
+{
+    uint64_t corpus[CORPUS_MOST];
+    size_t count = options->with_corpus ? read_corpus(options->corpus, corpus) : 0;
+    double end_s = now_s() + options->hunt_s;
+    for (size_t i = 0; i < count && go_on(tally, options, end_s); i++) {
+        run_seed(tally, corpus[i], options);
+    }
+    for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options, end_s);
+         seed++) {
+        run_seed(tally, seed, options);
+    }
+    return count;
+}
+
+static void report(const struct tally *tally, size_t corpus, double wall_s)
+{
+    const struct sim_stats *stats = &tally->stats;
+    printf("faults:");
+    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+        printf("%s %s %llu", i > 0 ? "," : "", sim_fault_names[i],
+            (unsigned long long)stats->faults[i]);
+    }
+    printf("\n%llu seeds (%zu kept ones), %llu events, %llu calls, %llu grants, %llu losses\n",
+        (unsigned long long)(tally->passed + tally->failed), corpus,
+        (unsigned long long)stats->events, (unsigned long long)stats->requests,
+        (unsigned long long)stats->grants, (unsigned long long)stats->losses);
+    printf("in crowds: at most %u grants in a row, at most %u turns missed\n", stats->row_most,
+        stats->turns_most);
+    printf("%.1f days of virtual time in %.1f s: %.0f times real time\n", tally->virtual_s / 86400,
+        wall_s, tally->virtual_s / wall_s);
+    printf("%llu passed, %llu failed\n", (unsigned long long)tally->passed,
+        (unsigned long long)tally->failed);
+}
+
+/* ===== The command line ===== */
+
+static int usage(void)
+{
+    fprintf(stderr,
+        "usage: simulate [--seed N [--verbose] | --seeds A..B | --mutant-hunt SECONDS]\n"
+        "                [--corpus DIRECTORY]\n");
+    return 64;
+}
+
+static bool parse(int argc, char **argv, struct options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        char *end = NULL;
+        if (strcmp(argv[i], "--verbose") == 0) {
+            options->verbose = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--seed") == 0) {
+            options->first = options->last = strtoull(value, &end, 10);
+            options->with_corpus = false;
+        } else if (strcmp(argv[i], "--seeds") == 0) {
+            options->first = strtoull(value, &end, 10);
+            options->last = strncmp(end, "..", 2) == 0 ? strtoull(end + 2, &end, 10) : 0;
+            options->with_corpus = false;
+        } else if (strcmp(argv[i], "--mutant-hunt") == 0) {
+            options->hunt_s = strtod(value, &end);
+            options->last = UINT64_MAX - 1;
+        } else if (strcmp(argv[i], "--corpus") == 0) {
+            options->corpus = value;
+        } else {
+            return false;
+        }
+        if (value[0] == '\0' || (end != NULL && *end != '\0')) {
+            return false;
+        }
+        i++;
+    }
+    return options->last >= options->first;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.corpus = PAWL_TEST_SOURCE_DIR "/sim/seeds",
+        .first = SEEDS_BASE,
+        .last = SEEDS_BASE + SEEDS_COUNT - 1,
+        .with_corpus = true};
+    if (!parse(argc, argv, &options)) {
+        return usage();
+    }
+    signal(SIGABRT, on_signal);
+    signal(SIGALRM, on_signal);
+    struct tally tally = {0};
+    double start_s = now_s();
+    size_t corpus = run_all(&tally, &options);
+    sim_world_free(&world);
+    report(&tally, corpus, now_s() - start_s);
+    return tally.failed > 0 ? 1 : 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counting what a process has open, temporary directories, and the allocation sweep. Counts come
+ * from /proc/self; the directories hang in the clean-up like everything the support makes. */
+#include "support/resources.h"
+
+#include "support/fail.h"
+#include "support/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static size_t count_entries(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (directory == NULL) {
+        support_fail("%s: %s", path, strerror(errno));
+    }
+    size_t count = 0;
+    for (const struct dirent *entry = readdir(directory); entry != NULL;
+         entry = readdir(directory)) {
+        count += entry->d_name[0] != '.' ? 1 : 0;
+    }
+    closedir(directory);
+    return count;
+}
+
+size_t open_descriptor_count(void)
+{
+    return count_entries("/proc/self/fd") - 1; /* without the one that read the directory */
+}
+
+size_t thread_count(void)
+{
+    return count_entries("/proc/self/task");
+}
+
+size_t resident_size(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+    int fields = file != NULL ? fscanf(file, "%*u %lu", &pages) : 0;
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (fields != 1) {
+        support_fail("/proc/self/statm cannot be read");
+    }
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+bool remove_tree(const char *path)
+{
+    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0) {
+        return true;
+    }
+    return errno == ENOENT;
+}
+
+static void end_tempdir(void *object)
+{
+    char *path = object;
+    if (!remove_tree(path)) {
+        fprintf(stderr, "test support: %s could not be removed: %s\n", path, strerror(errno));
+    }
+    free(path);
+}
+
+const char *tempdir_make(void)
+{
+    const char *parent = getenv("TMPDIR");
+    struct text path = {0};
+    /* A unix socket's path may have 107 bytes only, so a long TMPDIR is not used. */
+    const bool fits = parent != NULL && parent[0] == '/' && strlen(parent) < 60;
+    text_addf(&path, "%s/pawl-test-XXXXXX", fits ? parent : "/tmp");
+    if (mkdtemp(path.data) == NULL) {
+        support_fail("%s: %s", path.data, strerror(errno));
+    }
+    char *made = text_take(&path);
+    cleanup_add(end_tempdir, made);
+    return made;
+}
+
+void tempdir_remove(const char *path)
+{
+    union {
+        const char *given;
+        char *owned; /* it was ours all the time */
+    } name = {.given = path};
+    cleanup_drop(name.owned);
+    end_tempdir(name.owned);
+}
+
+uint64_t sweep_allocations(const struct allocation_sweep *sweep)
+{
+    const uint64_t nth_max = sweep->nth_max > 0 ? sweep->nth_max : 100000;
+    for (uint64_t nth = 1; nth <= nth_max; nth++) {
+        sweep->fail_nth(nth);
+        const bool succeeded = sweep->attempt(sweep->arg);
+        const bool met = sweep->fired != NULL ? sweep->fired() : !succeeded;
+        sweep->fail_nth(0);
+        if (!met && !succeeded) {
+            support_fail("failed although no allocation did (n = %llu)", (unsigned long long)nth);
+        }
+        if (!met) {
+            return nth - 1;
+        }
+    }
+    support_fail("still failing at the %llu-th allocation", (unsigned long long)nth_max);
+}

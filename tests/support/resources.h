@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a test looks at to find leaks, and the sweep that fails one allocation after the other. */
+#ifndef PAWL_SUPPORT_RESOURCES_H
+#define PAWL_SUPPORT_RESOURCES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Open descriptors, threads and resident memory of this process. */
+size_t open_descriptor_count(void);
+size_t thread_count(void);
+size_t resident_size(void); /* bytes */
+
+/* A new directory (0700) that the clean-up removes with all that is in it. The path stays valid
+ * until then; tempdir_remove() does it earlier. Removal never follows a symbolic link. */
+const char *tempdir_make(void);
+void tempdir_remove(const char *path);
+
+/* Remove a file or a directory tree; nothing there is fine. False when something stays behind. */
+bool remove_tree(const char *path);
+
+/* "Fail the n-th allocation, n = 1, 2, 3 ... until the call no longer meets the failure."
+ *
+ * `fail_nth(n)` arms the allocator's hook (0 disarms it). `fired` says whether the armed failure
+ * happened; without it the sweep ends at the first attempt that succeeds, which stops too early
+ * when the code can do without the memory it asked for. `attempt` runs the call and everything it
+ * checks, and returns whether the call succeeded. */
+struct allocation_sweep {
+    void (*fail_nth)(uint64_t nth);
+    bool (*fired)(void); /* may be NULL */
+    bool (*attempt)(void *arg);
+    void *arg;
+    uint64_t nth_max; /* the test fails beyond it; 0: 100,000 */
+};
+
+/* Returns how many allocations were failed in turn. The last attempt, without a failure, must
+ * succeed, else the test fails. */
+uint64_t sweep_allocations(const struct allocation_sweep *sweep);
+
+#endif

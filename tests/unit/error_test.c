@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/error.h and the words for statuses: the last error, and names made fit to print.
+ *
+ * Buffers for pawl__printable() are allocated in exactly the size given, so that the address
+ * sanitizer sees a byte too many; every size and every byte is tried. */
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ===== The last error ===== */
+
+static void *fail_elsewhere(void *arg)
+{
+    const char **before = arg;
+    *before = pawl__error_text()[0] == '\0' ? "empty" : "somebody else's";
+    pawl__fail(PAWL_BUSY, "elsewhere");
+    return strcmp(pawl__error_text(), "elsewhere") == 0 ? arg : NULL;
+}
+
+static void one_per_thread(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    const char *before = NULL;
+    void *result = NULL;
+    assert_int_equal(pawl__fail(PAWL_LOST, "lock \"%s\" is %d", "x", 7), PAWL_LOST);
+    assert_string_equal(pawl__error_text(), "lock \"x\" is 7");
+    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &before), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_non_null(result);
+    assert_string_equal(before, "empty");
+    assert_string_equal(pawl__error_text(), "lock \"x\" is 7");
+}
+
+static void long_sentence_is_cut(void **state)
+{
+    (void)state;
+    char text[2000];
+    memset(text, 'y', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    pawl__fail(PAWL_INVALID, "%s", text);
+    size_t size = strlen(pawl__error_text());
+    assert_in_range(size, 200, 1999);
+    assert_memory_equal(pawl__error_text(), text, size);
+}
+
+/* A new sentence may be made of the old one. */
+static void sentence_of_itself(void **state)
+{
+    (void)state;
+    pawl__fail(PAWL_DENIED, "the end");
+    pawl__fail(PAWL_DENIED, "the beginning, %s, %s", pawl__error_text(), "of it");
+    assert_string_equal(pawl__error_text(), "the beginning, the end, of it");
+}
+
+static void allocated_sentence(void **state)
+{
+    (void)state;
+    char *text = pawl__format("100%% of %s", "it");
+    assert_non_null(text);
+    assert_int_equal(pawl__fail_text(PAWL_REFUSED, text), PAWL_REFUSED);
+    assert_string_equal(pawl__error_text(), "100% of it");
+    assert_int_equal(pawl__fail_text(PAWL_NO_MEMORY, NULL), PAWL_NO_MEMORY);
+    assert_string_equal(pawl__error_text(), "no memory");
+}
+
+static void errno_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(pawl__errno_text(ENOENT), "No such file or directory");
+    assert_non_null(strstr(pawl__errno_text(123456), "123456"));
+}
+
+static void status_words(void **state)
+{
+    (void)state;
+    static const struct {
+        pawl_status status;
+        const char *word;
+    } words[] = {
+        {PAWL_OK, "ok"},
+        {PAWL_BUSY, "busy"},
+        {PAWL_CANCELED, "canceled"},
+        {PAWL_NOT_HELD, "not held"},
+        {PAWL_LOST, "lost"},
+        {PAWL_DEADLOCK, "deadlock"},
+        {PAWL_UNAVAILABLE, "unavailable"},
+        {PAWL_DENIED, "denied"},
+        {PAWL_PROTOCOL, "protocol"},
+        {PAWL_NO_MEMORY, "no memory"},
+        {PAWL_REFUSED, "refused"},
+        {PAWL_INVALID, "invalid"},
+        {PAWL_MISUSE, "misuse"},
+        {PAWL_UNSUPPORTED, "unsupported"},
+    };
+    size_t known = 0;
+    for (int status = 0; status < 64; status++) {
+        bool is_known = strcmp(pawl_status_string((pawl_status)status), "unknown status") != 0;
+        known += is_known ? 1 : 0;
+    }
+    assert_int_equal(known, sizeof words / sizeof words[0]);
+    for (size_t i = 0; i < known; i++) {
+        assert_string_equal(pawl_status_string(words[i].status), words[i].word);
+    }
+}
+
+/* ===== Fit to print ===== */
+
+static void check_printable(const char *name, size_t size, size_t out_size, const char *wanted)
+{
+    char *copy = malloc(size > 0 ? size : 1); /* without a NUL behind it */
+    char *out = malloc(out_size);
+    memcpy(copy, name, size);
+    memset(out, '?', out_size);
+    assert_ptr_equal(pawl__printable(copy, size, out, out_size), out);
+    assert_string_equal(out, wanted);
+    free(out);
+    free(copy);
+}
+
+static void plain_names(void **state)
+{
+    (void)state;
+    check_printable("", 0, 4, "");
+    check_printable("nightly report", 14, 64, "nightly report");
+    check_printable("\xc3\xa4\xe2\x82\xac", 5, 64, "\xc3\xa4\xe2\x82\xac");
+    check_printable("a\\b\"c%s", 7, 64, "a\\b\"c%s");
+}
+
+static void control_bytes(void **state)
+{
+    (void)state;
+    check_printable("a\nb", 3, 64, "a\\x0ab");
+    check_printable("\0", 1, 64, "\\x00");
+    check_printable("\x1b[31m\x7f", 6, 64, "\\x1b[31m\\x7f");
+    for (int byte = 0; byte < 256; byte++) {
+        char name = (char)byte;
+        char wanted[8];
+        bool control = byte < 0x20 || byte == 0x7f;
+        if (control) {
+            snprintf(wanted, sizeof wanted, "\\x%02x", (unsigned)byte);
+        } else {
+            snprintf(wanted, sizeof wanted, "%c", byte);
+        }
+        check_printable(&name, 1, 8, wanted);
+    }
+}
+
+static void cutting(void **state)
+{
+    (void)state;
+    check_printable("123456789", 9, 10, "123456789"); /* just fits */
+    check_printable("1234567890", 10, 10, "123456...");
+    check_printable("abc", 3, 4, "abc");
+    check_printable("abcd", 4, 4, "...");
+    check_printable("abc\n", 4, 8, "abc\\x0a"); /* never half an escape */
+    check_printable("abc\n", 4, 7, "abc...");
+    check_printable("ab\n\n", 4, 10, "ab\\x0a...");
+    check_printable("\xc3\xa4\xc3\xa4\xc3\xa4", 6, 6, "\xc3\xa4..."); /* nor half a character */
+    check_printable("a\xc3\xa4\xc3\xa4\xc3\xa4", 7, 7, "a\xc3\xa4...");
+    check_printable("a\xe2\x82\xac\xe2\x82\xac", 7, 7, "a...");
+    check_printable("\x80\x80\x80\x80\x80\x80", 6, 6, "...");
+}
+
+/* Whatever the sizes, it stays inside, ends with a NUL, and what fits is complete. */
+static void all_sizes(void **state)
+{
+    (void)state;
+    const char name[] = "ab\ncd\x7f\xc3\xa4xyz\x01";
+    const size_t name_size = sizeof name - 1;
+    char full[64];
+    pawl__printable(name, name_size, full, sizeof full);
+    for (size_t out_size = 4; out_size < 40; out_size++) {
+        char *out = malloc(out_size);
+        pawl__printable(name, name_size, out, out_size);
+        size_t size = strlen(out);
+        if (strlen(full) < out_size) {
+            assert_string_equal(out, full);
+        } else {
+            assert_true(size < out_size && size >= 3);
+            assert_string_equal(out + size - 3, "...");
+            assert_memory_equal(out, full, size - 3);
+        }
+        free(out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_per_thread),
+        cmocka_unit_test(long_sentence_is_cut),
+        cmocka_unit_test(sentence_of_itself),
+        cmocka_unit_test(allocated_sentence),
+        cmocka_unit_test(errno_texts),
+        cmocka_unit_test(status_words),
+        cmocka_unit_test(plain_names),
+        cmocka_unit_test(control_bytes),
+        cmocka_unit_test(cutting),
+        cmocka_unit_test(all_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
