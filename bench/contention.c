@@ -130,6 +130,10 @@ static double sample_spread(const struct sample *sample)
 
 bool group_hot(struct bench *bench)
 {
+    static const struct comparison acquisitions = {"hot lock, 64 threads, 1 process: acquisitions",
+        "/s", sample_rate, 0, 1, "Redisson-style", MUST_RATIO_AT_LEAST, 1.3};
+    static const struct comparison cpu = {"hot lock: redis CPU per acquisition", "us",
+        sample_server_cpu_us, 0, 1, "Redisson-style", MUST_NOT, 0};
     struct arena *arena = arena_open();
     const struct crowd_arg args[] = {
         {bench, &contender_ours, 64, arena}, {bench, &contender_redisson, 64, arena}};
@@ -141,26 +145,13 @@ bool group_hot(struct bench *bench)
     if (!arena_close(arena) || !good) {
         return false;
     }
-    struct row *row =
-        report_add(&bench->report, &(struct row){.group = "hot",
-                                       .what = "hot lock, 64 threads, 1 process: acquisitions",
-                                       .unit = "/s",
-                                       .against_name = "Redisson-style",
-                                       .ours = rounds_series(&rounds, 0, sample_rate),
-                                       .against = rounds_series(&rounds, 1, sample_rate),
-                                       .must_kind = MUST_RATIO_AT_LEAST,
-                                       .must = 1.3});
+    struct row *row = report_compare(&bench->report, "hot", &rounds, &acquisitions);
     const struct series ours = rounds_series(&rounds, 0, sample_spread);
     const struct series against = rounds_series(&rounds, 1, sample_spread);
     snprintf(row->note, sizeof row->note,
         "luckiest / unluckiest thread: %.1f, Redisson-style %.1f (0: one got nothing)",
         series_median(&ours), series_median(&against));
-    report_add(&bench->report, &(struct row){.group = "hot",
-                                   .what = "hot lock: redis CPU per acquisition",
-                                   .unit = "us",
-                                   .against_name = "Redisson-style",
-                                   .ours = rounds_series(&rounds, 0, sample_server_cpu_us),
-                                   .against = rounds_series(&rounds, 1, sample_server_cpu_us)});
+    report_compare(&bench->report, "hot", &rounds, &cpu);
     return true;
 }
 
@@ -182,15 +173,16 @@ static void add_share_row(struct bench *bench, const char *what, const struct ro
         sums[1] += second;
         seconds += rounds->samples[round][0].seconds;
     }
-    struct row *row = report_add(&bench->report, &(struct row){.group = "shares",
-                                                     .what = what,
-                                                     .unit = "share",
-                                                     .against_name = "even",
-                                                     .ours = smallest,
-                                                     .against = even,
-                                                     .must_kind = MUST_RATIO_AT_LEAST,
-                                                     .must = 0.5});
-    snprintf(row->note, sizeof row->note, "acquisitions: %.0f and %.0f (%.1f k/s together)",
+    const struct row row = {.group = "shares",
+        .what = what,
+        .unit = "share",
+        .against_name = "even",
+        .ours = smallest,
+        .against = even,
+        .must_kind = MUST_RATIO_AT_LEAST,
+        .must = 0.5};
+    struct row *added = report_add(&bench->report, &row);
+    snprintf(added->note, sizeof added->note, "acquisitions: %.0f and %.0f (%.1f k/s together)",
         sums[0], sums[1], (sums[0] + sums[1]) / seconds / 1000);
 }
 

@@ -104,19 +104,17 @@ static const struct side_kind ours_kind = {
 
 bool group_file(struct bench *bench)
 {
+    static const struct comparison time = {"file engine: time for a pair", "ns", sample_ns, 0, 1,
+        "open+flock+close", MUST_RATIO_AT_MOST, 1.5};
+    static const struct comparison cpu = {
+        "file engine: CPU for a pair", "us", sample_cpu_us, 0, 1, "open+flock+close", MUST_NOT, 0};
     struct side sides[] = {{.kind = &ours_kind, .arg = bench}, {.kind = &flock_kind, .arg = bench}};
     static struct rounds rounds;
     if (!rounds_run(
             &rounds, bench->server, sides, 2, bench->rounds, bench_slice_ns(bench, SLICE_MS))) {
         return false;
     }
-    report_add(&bench->report, &(struct row){.group = "file",
-                                   .what = "file engine: time for a pair",
-                                   .unit = "ns",
-                                   .against_name = "open+flock+close",
-                                   .ours = rounds_series(&rounds, 0, sample_ns),
-                                   .against = rounds_series(&rounds, 1, sample_ns),
-                                   .must_kind = MUST_RATIO_AT_MOST,
-                                   .must = 1.5});
+    report_compare(&bench->report, "file", &rounds, &time);
+    report_compare(&bench->report, "file", &rounds, &cpu);
     return true;
 }

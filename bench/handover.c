@@ -147,6 +147,17 @@ static bool measure(struct bench *bench, const struct contender_kind *kind, stru
     return good && latency_count > 0;
 }
 
+static void add_row(
+    struct bench *bench, const char *what, const struct series *ours, const struct series *against)
+{
+    struct row row = {.group = "handover", .what = what, .unit = "us", .ours = *ours};
+    if (against != NULL) {
+        row.against_name = "Redisson-style";
+        row.against = *against;
+    }
+    report_add(&bench->report, &row);
+}
+
 bool group_handover(struct bench *bench)
 {
     static const struct contender_kind *const kinds[] = {
@@ -158,25 +169,9 @@ bool group_handover(struct bench *bench)
             return false;
         }
     }
-    report_add(&bench->report, &(struct row){.group = "handover",
-                                   .what = "release to acquired elsewhere, redis, p50",
-                                   .unit = "us",
-                                   .against_name = "Redisson-style",
-                                   .ours = p50[0],
-                                   .against = p50[1]});
-    report_add(&bench->report, &(struct row){.group = "handover",
-                                   .what = "release to acquired elsewhere, redis, p99",
-                                   .unit = "us",
-                                   .against_name = "Redisson-style",
-                                   .ours = p99[0],
-                                   .against = p99[1]});
-    report_add(&bench->report, &(struct row){.group = "handover",
-                                   .what = "release to acquired elsewhere, file, p50",
-                                   .unit = "us",
-                                   .ours = p50[2]});
-    report_add(&bench->report, &(struct row){.group = "handover",
-                                   .what = "release to acquired elsewhere, file, p99",
-                                   .unit = "us",
-                                   .ours = p99[2]});
+    add_row(bench, "release to acquired elsewhere, redis, p50", &p50[0], &p50[1]);
+    add_row(bench, "release to acquired elsewhere, redis, p99", &p99[0], &p99[1]);
+    add_row(bench, "release to acquired elsewhere, file, p50", &p50[2], NULL);
+    add_row(bench, "release to acquired elsewhere, file, p99", &p99[2], NULL);
     return true;
 }

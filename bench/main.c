@@ -22,8 +22,8 @@ static const struct group groups[] = {
     {"file", "the file engine", false, group_file},
     {"latency", "latency of a free lock", true, group_latency},
     {"handover", "latency of a hand-over", false, group_handover},
-    {"memory", "memory of waiters", false, group_memory},
-    {"renewal", "many held locks", false, group_renewal},
+    {"memory", "memory of holds and waiters", false, group_memory},
+    {"renewal", "renewing many held locks", false, group_renewal},
 };
 
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };

@@ -232,64 +232,40 @@ static const struct side_kind pipelined_kind = {
 
 /* ===== The group ===== */
 
-static void add_rows(struct bench *bench, const struct rounds *rounds)
-{
-    const struct series ours = rounds_series(rounds, 0, sample_rate);
-    const struct series hiredis = rounds_series(rounds, 1, sample_rate);
-    const struct series unawaited = rounds_series(rounds, 2, sample_rate);
-    const struct series server_cpu = rounds_series(rounds, 0, sample_server_cpu_us);
-    report_add(&bench->report, &(struct row){.group = "many",
-                                   .what = "64 threads, 64 locks: pairs",
-                                   .unit = "/s",
-                                   .against_name = "hiredis",
-                                   .ours = ours,
-                                   .against = hiredis,
-                                   .must_kind = MUST_RATIO_AT_LEAST,
-                                   .must = 1.7});
-    report_add(&bench->report, &(struct row){.group = "many",
-                                   .what = "64 threads, releases not awaited: pairs",
-                                   .unit = "/s",
-                                   .against_name = "hiredis",
-                                   .ours = unawaited,
-                                   .against = hiredis,
-                                   .must_kind = MUST_RATIO_AT_LEAST,
-                                   .must = 2.6});
-    report_add(&bench->report, &(struct row){.group = "many",
-                                   .what = "64 threads: redis CPU per pair",
-                                   .unit = "us",
-                                   .against_name = "pipelined",
-                                   .ours = server_cpu,
-                                   .against = rounds_series(rounds, 3, sample_server_cpu_us),
-                                   .must_kind = MUST_RATIO_AT_MOST,
-                                   .must = 1.3});
-    report_add(&bench->report, &(struct row){.group = "many",
-                                   .what = "64 threads: redis CPU per pair",
-                                   .unit = "us",
-                                   .against_name = "hiredis",
-                                   .ours = server_cpu,
-                                   .against = rounds_series(rounds, 1, sample_server_cpu_us)});
-    report_add(&bench->report, &(struct row){.group = "many",
-                                   .what = "64 threads: client CPU per pair",
-                                   .unit = "us",
-                                   .against_name = "hiredis",
-                                   .ours = rounds_series(rounds, 0, sample_cpu_us),
-                                   .against = rounds_series(rounds, 1, sample_cpu_us)});
-}
+/* The sides' places in the rounds. */
+enum { OURS, HIREDIS, UNAWAITED, PIPELINED, SIDE_COUNT };
 
 bool group_many(struct bench *bench)
 {
-    const struct many_arg args[] = {{.bench = bench, .name_number = 1000},
-        {.bench = bench, .name_number = 2000},
-        {.bench = bench, .name_number = 3000, .unawaited = true},
-        {.bench = bench, .name_number = 4000}};
-    struct side sides[] = {{.kind = &ours_kind, .arg = &args[0]},
-        {.kind = &hiredis_kind, .arg = &args[1]}, {.kind = &ours_kind, .arg = &args[2]},
-        {.kind = &pipelined_kind, .arg = &args[3]}};
+    static const struct comparison comparisons[] = {
+        {"64 threads, 64 locks: pairs", "/s", sample_rate, OURS, HIREDIS, "hiredis",
+            MUST_RATIO_AT_LEAST, 1.7},
+        {"64 threads, releases not awaited: pairs", "/s", sample_rate, UNAWAITED, HIREDIS,
+            "hiredis", MUST_RATIO_AT_LEAST, 2.6},
+        {"64 threads: redis CPU per pair", "us", sample_server_cpu_us, OURS, PIPELINED, "pipelined",
+            MUST_RATIO_AT_MOST, 1.3},
+        {"64 threads: redis CPU per pair", "us", sample_server_cpu_us, OURS, HIREDIS, "hiredis",
+            MUST_NOT, 0},
+        {"64 threads: client CPU per pair", "us", sample_cpu_us, OURS, HIREDIS, "hiredis", MUST_NOT,
+            0}};
+    const struct many_arg args[SIDE_COUNT] = {[OURS] = {bench, 1000, false},
+        [HIREDIS] = {bench, 2000, false},
+        [UNAWAITED] = {bench, 3000, true},
+        [PIPELINED] = {bench, 4000, false}};
+    struct side sides[SIDE_COUNT] = {[OURS] = {.kind = &ours_kind},
+        [HIREDIS] = {.kind = &hiredis_kind},
+        [UNAWAITED] = {.kind = &ours_kind},
+        [PIPELINED] = {.kind = &pipelined_kind}};
     static struct rounds rounds;
-    if (!rounds_run(
-            &rounds, bench->server, sides, 4, bench->rounds, bench_slice_ns(bench, SLICE_MS))) {
+    for (size_t i = 0; i < SIDE_COUNT; i++) {
+        sides[i].arg = &args[i];
+    }
+    if (!rounds_run(&rounds, bench->server, sides, SIDE_COUNT, bench->rounds,
+            bench_slice_ns(bench, SLICE_MS))) {
         return false;
     }
-    add_rows(bench, &rounds);
+    for (size_t i = 0; i < sizeof comparisons / sizeof comparisons[0]; i++) {
+        report_compare(&bench->report, "many", &rounds, &comparisons[i]);
+    }
     return true;
 }

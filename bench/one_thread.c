@@ -302,48 +302,21 @@ static bool run_single_rounds(struct bench *bench, struct rounds *rounds, struct
     return good;
 }
 
-/* A row of one metric against one side. A must of 0 is none. */
-static void add_row(struct bench *bench, const struct rounds *rounds, const struct row *texts,
-    double (*metric)(const struct sample *sample), size_t side)
-{
-    struct row row = *texts;
-    row.ours = rounds_series(rounds, OURS, metric);
-    row.against = rounds_series(rounds, side, metric);
-    row.must_kind = row.must > 0 ? row.must_kind : MUST_NOT;
-    report_add(&bench->report, &row);
-}
-
 static void add_rows(
     struct bench *bench, const struct setting *setting, const struct rounds *rounds)
 {
-    static const struct {
-        const char *name;
-        size_t side;
-        double rate_must;
-        double cpu_must;
-    } peers[] = {
-        {"floor", FLOOR, 0.95, 0}, {"hiredis", HIREDIS, 1.08, 0.87}, {"hiredis argv", ARGV, 0, 0}};
-    struct row row = {.group = setting->group};
-    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
-        row.what = setting->pairs;
-        row.unit = "/s";
-        row.against_name = peers[i].name;
-        row.must_kind = MUST_RATIO_AT_LEAST;
-        row.must = peers[i].rate_must;
-        add_row(bench, rounds, &row, sample_rate, peers[i].side);
-    }
-    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
-        row.what = setting->cpu;
-        row.unit = "us";
-        row.against_name = peers[i].name;
-        row.must_kind = MUST_RATIO_AT_MOST;
-        row.must = peers[i].cpu_must;
-        add_row(bench, rounds, &row, sample_cpu_us, peers[i].side);
-    }
-    if (setting->both != NULL) {
-        row = (struct row){.group = setting->group, .what = setting->both, .unit = "us"};
-        row.against_name = "floor";
-        add_row(bench, rounds, &row, sample_both_cpu_us, FLOOR);
+    const struct comparison comparisons[] = {
+        {setting->pairs, "/s", sample_rate, OURS, FLOOR, "floor", MUST_RATIO_AT_LEAST, 0.95},
+        {setting->pairs, "/s", sample_rate, OURS, HIREDIS, "hiredis", MUST_RATIO_AT_LEAST, 1.08},
+        {setting->pairs, "/s", sample_rate, OURS, ARGV, "hiredis argv", MUST_NOT, 0},
+        {setting->cpu, "us", sample_cpu_us, OURS, HIREDIS, "hiredis", MUST_RATIO_AT_MOST, 0.87},
+        {setting->cpu, "us", sample_cpu_us, OURS, ARGV, "hiredis argv", MUST_NOT, 0},
+        {setting->cpu, "us", sample_cpu_us, OURS, FLOOR, "floor", MUST_NOT, 0},
+        {setting->both, "us", sample_both_cpu_us, OURS, FLOOR, "floor", MUST_NOT, 0}};
+    for (size_t i = 0; i < sizeof comparisons / sizeof comparisons[0]; i++) {
+        if (comparisons[i].what != NULL) {
+            report_compare(&bench->report, setting->group, rounds, &comparisons[i]);
+        }
     }
 }
 
@@ -403,37 +376,31 @@ static void hold_elsewhere(const struct server *server)
 
 bool group_waiting(struct bench *bench)
 {
-    const enum placement place = PLACEMENT_SAME;
-    const struct single_arg args[] = {
-        {.bench = bench, .placement = place, .name_number = 1, .waiter_count = 8},
-        {.bench = bench, .placement = place, .name_number = 2},
-        {.bench = bench,
-            .placement = place,
-            .name_number = 3,
-            .waiter_count = 8,
-            .waiters_apart = true}};
+    static const struct comparison comparisons[] = {
+        {"1 thread while 8 wait for another lock: pairs", "/s", sample_rate, 0, 2, "floor",
+            MUST_RATIO_AT_LEAST, 0.85},
+        {"1 thread while 8 wait for 8 other locks: pairs", "/s", sample_rate, 1, 2, "floor",
+            MUST_NOT, 0},
+        {"1 thread while 8 wait for another lock: CPU of both", "us", sample_both_cpu_us, 0, 2,
+            "floor", MUST_NOT, 0}};
+    struct single_arg args[3] = {0};
     struct side sides[] = {{.kind = &ours_kind, .arg = &args[0]},
-        {.kind = &floor_kind, .arg = &args[1]}, {.kind = &ours_kind, .arg = &args[2]}};
+        {.kind = &ours_kind, .arg = &args[1]}, {.kind = &floor_kind, .arg = &args[2]}};
     static struct rounds rounds;
+    for (unsigned i = 0; i < 3; i++) {
+        args[i].bench = bench;
+        args[i].placement = PLACEMENT_SAME;
+        args[i].name_number = 1 + i;
+        args[i].waiter_count = i < 2 ? WAITERS_MAX : 0;
+        args[i].waiters_apart = i == 1;
+    }
     hold_elsewhere(bench->server);
-    if (!run_single_rounds(bench, &rounds, sides, 3, place)) {
+    if (!run_single_rounds(bench, &rounds, sides, 3, PLACEMENT_SAME)) {
         return false;
     }
-    const struct series floor_rate = rounds_series(&rounds, 1, sample_rate);
-    report_add(&bench->report, &(struct row){.group = "waiting",
-                                   .what = "1 thread while 8 wait for another lock: pairs",
-                                   .unit = "/s",
-                                   .against_name = "floor",
-                                   .ours = rounds_series(&rounds, 0, sample_rate),
-                                   .against = floor_rate,
-                                   .must_kind = MUST_RATIO_AT_LEAST,
-                                   .must = 0.85});
-    report_add(&bench->report, &(struct row){.group = "waiting",
-                                   .what = "1 thread while 8 wait for 8 other locks: pairs",
-                                   .unit = "/s",
-                                   .against_name = "floor",
-                                   .ours = rounds_series(&rounds, 2, sample_rate),
-                                   .against = floor_rate});
+    for (size_t i = 0; i < sizeof comparisons / sizeof comparisons[0]; i++) {
+        report_compare(&bench->report, "waiting", &rounds, &comparisons[i]);
+    }
     return true;
 }
 
@@ -449,27 +416,24 @@ static double sample_p99(const struct sample *sample)
 
 bool group_latency(struct bench *bench)
 {
-    const enum placement place = PLACEMENT_SAME;
-    const struct single_arg args[] = {
-        {.bench = bench, .placement = place, .name_number = 1, .timed = true},
-        {.bench = bench, .placement = place, .name_number = 2, .timed = true}};
+    static const struct comparison p50 = {
+        "free lock, TCP, same core: acquire, p50", "us", sample_p50, 0, 1, "floor", MUST_NOT, 0};
+    static const struct comparison p99 = {
+        "free lock, TCP, same core: acquire, p99", "us", sample_p99, 0, 1, "floor", MUST_NOT, 0};
+    struct single_arg args[2] = {0};
     struct side sides[] = {
         {.kind = &ours_kind, .arg = &args[0]}, {.kind = &floor_kind, .arg = &args[1]}};
     static struct rounds rounds;
-    if (!run_single_rounds(bench, &rounds, sides, 2, place)) {
+    for (unsigned i = 0; i < 2; i++) {
+        args[i].bench = bench;
+        args[i].placement = PLACEMENT_SAME;
+        args[i].name_number = 1 + i;
+        args[i].timed = true;
+    }
+    if (!run_single_rounds(bench, &rounds, sides, 2, PLACEMENT_SAME)) {
         return false;
     }
-    report_add(&bench->report, &(struct row){.group = "latency",
-                                   .what = "free lock, TCP: acquire, p50",
-                                   .unit = "us",
-                                   .against_name = "floor",
-                                   .ours = rounds_series(&rounds, 0, sample_p50),
-                                   .against = rounds_series(&rounds, 1, sample_p50)});
-    report_add(&bench->report, &(struct row){.group = "latency",
-                                   .what = "free lock, TCP: acquire, p99",
-                                   .unit = "us",
-                                   .against_name = "floor",
-                                   .ours = rounds_series(&rounds, 0, sample_p99),
-                                   .against = rounds_series(&rounds, 1, sample_p99)});
+    report_compare(&bench->report, "latency", &rounds, &p50);
+    report_compare(&bench->report, "latency", &rounds, &p99);
     return true;
 }

@@ -409,12 +409,11 @@ static bool peek(const pawl_lock *lock, struct pawl__tenure *hold_out)
         return false;
     }
     pawl_client *client = lock->client;
-    struct pawl__handle *handle = &((pawl_lock *)(uintptr_t)lock)->handle;
     struct pawl__todo todo;
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     const struct pawl__tenure *tenure =
-        pawl__machine_find(&client->machine, handle, owner_of(lock), now_us);
+        pawl__machine_find(&client->machine, &lock->handle, owner_of(lock), now_us);
     bool found = tenure != NULL;
     if (found) {
         hold_out->id = tenure->id;

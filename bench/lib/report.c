@@ -20,6 +20,20 @@ struct row *report_add(struct report *report, const struct row *row)
     return &report->rows[report->row_count++];
 }
 
+struct row *report_compare(struct report *report, const char *group, const struct rounds *rounds,
+    const struct comparison *comparison)
+{
+    const struct row row = {.group = group,
+        .what = comparison->what,
+        .unit = comparison->unit,
+        .against_name = comparison->against_name,
+        .ours = rounds_series(rounds, comparison->ours, comparison->metric),
+        .against = rounds_series(rounds, comparison->against, comparison->metric),
+        .must_kind = comparison->must_kind,
+        .must = comparison->must};
+    return report_add(report, &row);
+}
+
 void report_fail(struct report *report, const char *group)
 {
     if (report->failed_count < REPORT_ROWS_MAX) {

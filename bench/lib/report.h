@@ -39,6 +39,22 @@ struct report {
 
 /* Adds a copy; answers it, for a note. */
 struct row *report_add(struct report *report, const struct row *row);
+/* The same out of rounds: one metric of two of their sides. */
+struct comparison {
+    const char *what;
+    const char *unit;
+    double (*metric)(const struct sample *sample);
+    size_t ours;
+    size_t against;
+    const char *against_name;
+    enum must_kind must_kind;
+    double must;
+};
+
+struct row *report_compare(struct report *report, const char *group, const struct rounds *rounds,
+    const struct comparison *comparison);
+
+/* A group could not be measured. */
 void report_fail(struct report *report, const char *group);
 
 void report_print(const struct report *report);

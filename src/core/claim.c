@@ -66,7 +66,7 @@ void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request)
 }
 
 /* Somebody has it: callers that only try need not stand in the queue. */
-void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *name)
+void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
     struct pawl__list *node = name->queue.next;
     while (name->tries > 0 && node != &name->queue) {
@@ -74,7 +74,7 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
         node = node->next;
         if (is_try(request)) {
             dequeue(name, request);
-            pawl__tenure_end(machine, request->tenure);
+            pawl__tenure_clean(machine, request->tenure, now_us);
             pawl__finish(machine, request, PAWL_BUSY, NULL);
         }
     }
@@ -91,7 +91,7 @@ void pawl__claim_twins_enter(
         node = node->next;
         if (request->owner == tenure->owner) {
             dequeue(name, request);
-            pawl__tenure_end(machine, request->tenure);
+            pawl__tenure_clean(machine, request->tenure, now_us);
             pawl__hold_enter(machine, tenure, request, now_us);
         }
     }
@@ -196,7 +196,7 @@ void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, in
     struct pawl__request *request = pawl__claim_next(name);
     struct pawl__tenure *tenure = request->tenure;
     tenure->request = request;
-    tenure->id = machine->next_id++;
+    pawl__tenure_number(machine, tenure);
     name->active = tenure;
     pawl__claim_ask(machine, tenure, now_us);
 }
@@ -250,7 +250,7 @@ static void held_elsewhere(
     if (op->fenced) {
         tenure->doubt = false;
     }
-    pawl__claim_tries_busy(machine, tenure->name);
+    pawl__claim_tries_busy(machine, tenure->name, now_us);
     if (now_us >= tenure->request->wait_us) {
         pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);
     } else {
@@ -331,10 +331,8 @@ void pawl__claim_end(struct pawl__machine *machine, struct pawl__request *reques
     struct pawl__tenure *tenure = request->tenure;
     if (tenure->state == PAWL__TENURE_IDLE) {
         dequeue(tenure->name, request);
-        pawl__tenure_end(machine, tenure);
-    } else {
-        pawl__tenure_clean(machine, tenure, now_us);
     }
+    pawl__tenure_clean(machine, tenure, now_us);
     pawl__finish(machine, request, status, error);
 }
 
@@ -353,7 +351,8 @@ static int64_t silent_since(const struct pawl__name *name, int64_t now_us)
     return name->silent_us == PAWL__NEVER || unasked ? now_us : name->silent_us;
 }
 
-/* Whether to wait until the very end for an answer: to our own question, or to the first that was ever asked. */
+/* Whether to wait until the very end for an answer: to our own question, or to the first that was
+ * ever asked. */
 static bool may_still_hear(const struct pawl__name *name, const struct pawl__request *request)
 {
     bool unknown = name->silent_us == PAWL__NEVER && verdict(name, request) != PAWL_BUSY;

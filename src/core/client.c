@@ -465,6 +465,7 @@ static pawl_status release_through(struct pawl_client *client, struct pawl_lock 
         struct pawl__request request = {
             .kind = PAWL__WANT_RELEASE, .handle = &lock->handle, .owner = owner};
         pawl_status status = pawl__call_wait(client, &request);
+        pawl__call_explain(lock, &request);
         worst = status != PAWL_OK ? status : worst;
     }
 }

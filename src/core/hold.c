@@ -120,7 +120,7 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     schedule_renewal(machine, tenure, op->sent_us);
     arm(machine, tenure);
     pawl__finish(machine, request, PAWL_OK, NULL);
-    pawl__claim_tries_busy(machine, tenure->name);
+    pawl__claim_tries_busy(machine, tenure->name, now_us);
     pawl__claim_twins_enter(machine, tenure, now_us);
 }
 

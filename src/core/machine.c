@@ -149,8 +149,8 @@ void pawl__settle(struct pawl__machine *machine, int64_t now_us)
 
 /* ===== Requests ===== */
 
-struct pawl__tenure *pawl__machine_find(
-    struct pawl__machine *machine, struct pawl__handle *handle, uint64_t owner, int64_t now_us)
+struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
+    const struct pawl__handle *handle, uint64_t owner, int64_t now_us)
 {
     struct pawl__tenure *tenure = pawl__hold_find(machine, handle->name, owner, now_us);
     pawl__settle(machine, now_us);

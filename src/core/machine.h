@@ -285,8 +285,8 @@ void pawl__machine_owner_gone(struct pawl__machine *machine, uint64_t owner, int
 
 /* The owner's hold on the handle's name, judged by the clock: HELD (and valid now) or LOST; NULL:
  * none. */
-struct pawl__tenure *pawl__machine_find(
-    struct pawl__machine *machine, struct pawl__handle *handle, uint64_t owner, int64_t now_us);
+struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
+    const struct pawl__handle *handle, uint64_t owner, int64_t now_us);
 
 /* The owner of what was acquired through this handle and not yet released; 0: nothing. */
 uint64_t pawl__handle_holder(const struct pawl__handle *handle);

@@ -33,6 +33,7 @@ int64_t pawl__backoff_us(
 
 /* tenure.c */
 struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl__request *request);
+void pawl__tenure_number(struct pawl__machine *machine, struct pawl__tenure *tenure);
 void pawl__tenure_end(struct pawl__machine *machine, struct pawl__tenure *tenure);
 bool pawl__tenure_free(
     struct pawl__machine *machine, struct pawl__tenure *tenure); /* false: still needed */
@@ -53,7 +54,7 @@ void pawl__claim_timeout(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 void pawl__claim_end(struct pawl__machine *machine, struct pawl__request *request,
     pawl_status status, char *error, int64_t now_us);
-void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *name);
+void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 struct pawl__request *pawl__claim_next(struct pawl__name *name); /* the queue's head, taken out */

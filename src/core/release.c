@@ -50,7 +50,7 @@ static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenu
     struct pawl__request *request = pawl__claim_next(tenure->name);
     struct pawl__tenure *heir = request->tenure;
     heir->state = PAWL__TENURE_CLAIMING;
-    heir->id = machine->next_id++;
+    pawl__tenure_number(machine, heir);
     heir->request = request;
     heir->giver = tenure;
     tenure->heir = heir;

@@ -72,6 +72,15 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     return tenure;
 }
 
+/* Its number is drawn when its turn comes first. One that had to stand back keeps it: a copy of
+ * what was asked for it may still be about. */
+void pawl__tenure_number(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    if (tenure->id == 0) {
+        tenure->id = machine->next_id++;
+    }
+}
+
 void pawl__tenure_end(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
     assert(tenure->state != PAWL__TENURE_ENDED);

@@ -13,13 +13,19 @@
 #include <unistd.h>
 
 #define SEEDS_BASE 1
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
+#define SEEDS_COUNT 200
+#define SPEED_LEAST 0
+#elif defined(__SANITIZE_ADDRESS__)
 #define SEEDS_COUNT 1000
+#define SPEED_LEAST 0
 #else
 #define SEEDS_COUNT 20000
+#define SPEED_LEAST 10000 /* times real time; slower, it would not see enough */
 #endif
 #define CORPUS_MOST 1000
-#define HANG_S 60 /* no seed needs more than a fraction of a second */
+#define HANG_S 60     /* no seed needs more than a fraction of a second, */
+#define HUNT_HANG_S 5 /* but under a sanitizer all is slow */
 #define FAILURES_SHOWN 20
 
 struct options {
@@ -75,10 +81,10 @@ static void add_stats(struct tally *tally, const struct sim_stats *stats)
     }
 }
 
-static void run_once(struct tally *tally, uint64_t seed, bool verbose)
+static void run_once(struct tally *tally, uint64_t seed, bool verbose, unsigned hang_s)
 {
     current_seed = seed;
-    alarm(HANG_S);
+    alarm(hang_s);
     sim_run(&world, seed, verbose);
     add_stats(tally, &world.stats);
 }
@@ -87,10 +93,11 @@ static void run_once(struct tally *tally, uint64_t seed, bool verbose)
 static bool run_seed(struct tally *tally, uint64_t seed, const struct options *options)
 {
     const char *failure = world.failure;
-    run_once(tally, seed, options->verbose);
+    unsigned hang_s = options->hunt_s > 0 ? HUNT_HANG_S : HANG_S;
+    run_once(tally, seed, options->verbose, hang_s);
     uint64_t hash = world.hash;
     if (failure[0] == '\0' && options->hunt_s <= 0) {
-        run_once(tally, seed, false);
+        run_once(tally, seed, false, hang_s);
         if (world.hash != hash) {
             failure = "REPLAY: the second run was not like the first";
         }
@@ -171,6 +178,16 @@ static size_t run_all(struct tally *tally, const struct options *options)
     return count;
 }
 
+/* Judged by the time that the processor spent: others may be busy on this machine. */
+static void check_speed(struct tally *tally)
+{
+    double spent_s = (double)clock() / CLOCKS_PER_SEC;
+    if (tally->virtual_s < SPEED_LEAST * spent_s) {
+        printf("SPEED: only %.0f times real time\n", tally->virtual_s / spent_s);
+        tally->failed++;
+    }
+}
+
 static void report(const struct tally *tally, size_t corpus, double wall_s)
 {
     const struct sim_stats *stats = &tally->stats;
@@ -197,7 +214,7 @@ static int usage(void)
 {
     fprintf(stderr,
         "usage: simulate [--seed N [--verbose] | --seeds A..B | --mutant-hunt SECONDS]\n"
-        "                [--corpus DIRECTORY]\n");
+        "                [--corpus DIRECTORY] [--only ORACLE]\n");
     return 64;
 }
 
@@ -222,6 +239,8 @@ static bool parse(int argc, char **argv, struct options *options)
             options->last = UINT64_MAX - 1;
         } else if (strcmp(argv[i], "--corpus") == 0) {
             options->corpus = value;
+        } else if (strcmp(argv[i], "--only") == 0) {
+            sim_only = value;
         } else {
             return false;
         }
@@ -248,6 +267,9 @@ int main(int argc, char **argv)
     double start_s = now_s();
     size_t corpus = run_all(&tally, &options);
     sim_world_free(&world);
+    if (tally.passed >= SEEDS_COUNT) {
+        check_speed(&tally);
+    }
     report(&tally, corpus, now_s() - start_s);
     return tally.failed > 0 ? 1 : 0;
 }

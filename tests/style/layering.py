@@ -4,7 +4,8 @@
 
 Includes go down only: pawl.c > core > engine/* > net > base. Engines know core through
 core/engine.h alone, no engine includes another, and only core/engines.c names the engines.
-Programs (cli, apps, examples, bench) use pawl.h and what lies beside them. Every layer may include
+Programs (cli, apps, examples, demo, bench) use pawl.h and what lies beside them. Every layer may
+include
 pawl.h, which is the vocabulary of all.
 """
 
@@ -19,7 +20,7 @@ SEAM = "src/core/engine.h"
 REGISTRY = "src/core/engines.c"
 PUBLIC = "include/pawl.h"
 GENERATED = {"engine/redis/lua_scripts.h"}
-PROGRAM_DIRS = ("cli", "apps", "examples", "bench")
+PROGRAM_DIRS = ("cli", "apps", "examples", "demo", "bench")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
 
 
@@ -41,7 +42,9 @@ def resolve(root, path, name, quoted):
     """The file of this project that an include means; None if it is none of ours."""
     if name in GENERATED:
         return "src/" + name
-    candidates = [os.path.dirname(path) + "/" + name] if quoted else []
+    candidates = []
+    if quoted:
+        candidates = [os.path.dirname(path) + "/" + name, path.split("/")[0] + "/" + name]
     candidates += ["src/" + name, "include/" + name, "tests/" + name]
     for candidate in map(os.path.normpath, candidates):
         if os.path.isfile(os.path.join(root, candidate)):

@@ -261,59 +261,89 @@ static void drive_ends_when_the_wait_does(void **state)
     assert_true(pawl__now_us() >= before_us + 20000);
 }
 
-/* Several threads of one client wait for different locks: one leads, all are served. */
+/* Several threads of one client wait for different locks: one leads, all are served, and the seat
+ * goes on. */
 struct thread_wait {
     struct side *side;
     struct pawl__place *place;
     uint64_t id;
-    struct pawl__waiter waiter;
-    bool granted;
+    uint64_t token;
 };
 
 static void *wait_in_thread(void *arg)
 {
     struct thread_wait *wait = arg;
-    int64_t end_us = pawl__now_us() + BOUND_MS * 1000;
-    while (!wait->granted && pawl__now_us() < end_us) {
-        wait->granted = ask(wait->side, wait->place, PAWL__OP_ACQUIRE, wait->id) == PAWL__DONE;
-        if (!wait->granted) {
-            /* The fake host nudges one waiter only, so this one looks by itself now and then. */
-            int64_t look_us = pawl__now_us() + 5000;
-            pawl__engine_file.drive(wait->side->self, PAWL__AWAIT_WAKE, &wait->waiter, look_us);
-        }
-    }
+    wait->token = acquire_waiting(wait->side, wait->place, wait->id, BOUND_MS);
     return NULL;
 }
 
-enum { THREADS = 4 };
+enum { THREADS = 6, ROUNDS = 30 };
 
-static void threads_share_one_leader(void **state)
+static void serve_threads(struct scene *s, int64_t pause_ms)
 {
-    struct scene *s = *state;
-    static const char *const names[THREADS] = {"w", "x", "y", "z"};
     struct pawl__place *at_a[THREADS];
     struct thread_wait waits[THREADS];
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++) {
-        at_a[i] = place_open(&s->a, names[i]);
-        waits[i] = (struct thread_wait){.side = &s->b, .id = i + 1};
-        waits[i].place = place_open(&s->b, names[i]);
-        pawl__waiter_init(&waits[i].waiter);
+        char name[2] = {(char)('a' + i), '\0'};
+        at_a[i] = place_open(&s->a, name);
         assert_int_equal(ask(&s->a, at_a[i], PAWL__OP_ACQUIRE, i + 1), PAWL__DONE);
-        assert_int_equal(ask(&s->b, waits[i].place, PAWL__OP_WATCH, 0), PAWL__DONE);
+        waits[i] = (struct thread_wait){.side = &s->b, .id = i + 1};
+        waits[i].place = place_open(&s->b, name);
         assert_int_equal(pthread_create(&threads[i], NULL, wait_in_thread, &waits[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++) {
-        nap_ms(10);
+        nap_ms(pause_ms);
         assert_int_equal(ask(&s->a, at_a[i], PAWL__OP_RELEASE, i + 1), PAWL__DONE);
     }
+    unsigned granted = 0;
     for (size_t i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_true(waits[i].granted);
+        granted += waits[i].token > 0 ? 1 : 0;
         place_close(&s->a, at_a[i]);
         place_close(&s->b, waits[i].place);
     }
-    assert_true(read_counter(&s->b, &s->b.wakes) > 0);
+    assert_int_equal(granted, THREADS);
+}
+
+static void threads_share_one_leader(void **state)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        serve_threads(*state, round % 3);
+    }
+}
+
+/* A leader leaves and asks nothing more: who follows has to be told. */
+struct bare_drive {
+    struct side *side;
+    struct pawl__waiter waiter;
+};
+
+static void *drive_in_thread(void *arg)
+{
+    struct bare_drive *drive = arg;
+    int64_t end_us = pawl__now_us() + BOUND_MS * 1000;
+    pawl__engine_file.drive(drive->side->self, PAWL__AWAIT_WAKE, &drive->waiter, end_us);
+    return NULL;
+}
+
+static void a_leader_that_leaves_is_followed(void **state)
+{
+    struct scene *s = *state;
+    struct bare_drive leader = {.side = &s->b};
+    struct thread_wait follower = {.side = &s->b, .place = s->at_b, .id = 7};
+    pthread_t threads[2];
+    pawl__waiter_init(&leader.waiter);
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_ACQUIRE, 1), PAWL__DONE);
+    assert_int_equal(pthread_create(&threads[0], NULL, drive_in_thread, &leader), 0);
+    nap_ms(20); /* it leads */
+    assert_int_equal(pthread_create(&threads[1], NULL, wait_in_thread, &follower), 0);
+    nap_ms(20); /* it follows */
+    pawl__waiter_finish(&leader.waiter);
+    assert_int_equal(pthread_join(threads[0], NULL), 0);
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_RELEASE, 1), PAWL__DONE);
+    assert_int_equal(pthread_join(threads[1], NULL), 0);
+    assert_true(follower.token > 0);
 }
 
 /* ===== Losing ===== */
@@ -523,6 +553,7 @@ int main(void)
         SCENE(a_close_is_followed_by_more_wakes),
         SCENE(drive_ends_when_the_wait_does),
         SCENE(threads_share_one_leader),
+        SCENE(a_leader_that_leaves_is_followed),
         SCENE(a_deleted_file_is_lost),
         SCENE(operations_notice_a_lost_file),
         SCENE(break_takes_the_lock_away),

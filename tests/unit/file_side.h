@@ -33,7 +33,10 @@
 
 extern const struct pawl__engine pawl__engine_file;
 
-enum { BOUND_MS = 10000 }; /* for what must happen at once, on a busy machine */
+enum {
+    BOUND_MS = 10000, /* for what must happen at once, on a busy machine */
+    WAITS_MAX = 8     /* threads of one side that wait at once */
+};
 
 struct side {
     struct pawl__host host; /* first: the engine gives us back its address */
@@ -48,7 +51,10 @@ struct side {
     unsigned logs;
     char log[512];
     char told[PAWL__NAME_SIZE_MAX + 1]; /* the name in the last wake or loss */
-    struct pawl__waiter *waiter;        /* to be nudged by a wake */
+    struct {
+        const char *name;
+        struct pawl__waiter *waiter; /* to be nudged when that name is woken; NULL: a free slot */
+    } waits[WAITS_MAX];
 };
 
 /* ===== The host ===== */
@@ -75,8 +81,10 @@ static inline void side_wake(struct pawl__host *host, const char *name, size_t n
     side->wakes++;
     memcpy(side->told, name, name_size);
     side->told[name_size] = '\0';
-    if (side->waiter != NULL) {
-        pawl__waiter_nudge(side->waiter);
+    for (int i = 0; i < WAITS_MAX; i++) {
+        if (side->waits[i].waiter != NULL && strcmp(side->waits[i].name, side->told) == 0) {
+            pawl__waiter_nudge(side->waits[i].waiter);
+        }
     }
     pthread_mutex_unlock(&side->mutex);
 }
@@ -311,6 +319,27 @@ static inline bool pump(struct side *side)
     return true;
 }
 
+/* Let wakes of this name nudge the waiter. The slot is for wait_end(). */
+static inline int wait_begin(struct side *side, const char *name, struct pawl__waiter *waiter)
+{
+    int slot = 0;
+    pthread_mutex_lock(&side->mutex);
+    while (slot < WAITS_MAX - 1 && side->waits[slot].waiter != NULL) {
+        slot++;
+    }
+    side->waits[slot].name = name;
+    side->waits[slot].waiter = waiter;
+    pthread_mutex_unlock(&side->mutex);
+    return slot;
+}
+
+static inline void wait_end(struct side *side, int slot)
+{
+    pthread_mutex_lock(&side->mutex);
+    side->waits[slot].waiter = NULL;
+    pthread_mutex_unlock(&side->mutex);
+}
+
 /* As the core does: watch, try, sleep until a wake-up, try again. There is no backstop: who is not
  * woken waits until the deadline. Answers the token; 0: the deadline has come. */
 static inline uint64_t acquire_waiting(
@@ -322,18 +351,14 @@ static inline uint64_t acquire_waiting(
     while (token == 0 && pawl__now_us() < deadline_us) {
         struct pawl__waiter waiter;
         pawl__waiter_init(&waiter);
-        pthread_mutex_lock(&side->mutex);
-        side->waiter = &waiter;
-        pthread_mutex_unlock(&side->mutex);
+        int slot = wait_begin(side, place->name, &waiter);
         struct pawl__op op = operate(side, place, PAWL__OP_ACQUIRE, id);
         if (op.answer == PAWL__DONE) {
             token = op.token;
         } else {
             pawl__engine_file.drive(side->self, PAWL__AWAIT_WAKE, &waiter, deadline_us);
         }
-        pthread_mutex_lock(&side->mutex);
-        side->waiter = NULL;
-        pthread_mutex_unlock(&side->mutex);
+        wait_end(side, slot);
     }
     assert_int_equal(ask(side, place, PAWL__OP_UNWATCH, 0), PAWL__DONE);
     return token;

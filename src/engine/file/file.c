@@ -134,6 +134,7 @@ static void file_submit(void *self_, struct pawl__op *ops, bool driven)
     for (struct pawl__op *op = ops; op != NULL; op = op->next) {
         pawl__file_perform(self, op);
     }
+    pawl__news_hand_over(self);
     pthread_mutex_unlock(&self->mutex);
     self->host->complete(self->host, ops);
     pawl__news_deliver(self, driven);

@@ -146,6 +146,9 @@ void pawl__news_rearm(struct pawl__file_engine *self, struct pawl__file_place *p
 void pawl__news_wake(struct pawl__file_engine *self, struct pawl__file_place *place);
 void pawl__news_lost(struct pawl__file_engine *self, struct pawl__file_place *place);
 
+/* An operation is done: if nobody leads although others wait to, it is their turn. */
+void pawl__news_hand_over(struct pawl__file_engine *self);
+
 /* Locks: takes the mutex; calls the host without it. */
 
 /* Tell the host what is due; make sure that somebody listens and that the leader looks if it has

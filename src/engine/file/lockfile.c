@@ -32,6 +32,8 @@
 #define OPEN_FLAGS (O_RDWR | O_NOATIME | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define OPEN_TRIES_MAX 16
 
+/* ===== Opening ===== */
+
 static pawl_status fault(const struct pawl__lockfile *file, int error, const char *deed)
 {
     return pawl__file_fault(error, deed, file->directory, file->file_name);

@@ -86,7 +86,7 @@ static void warn(struct pawl__file_engine *self, int error)
         self->warned = true;
         self->warning =
             pawl__format("no inotify watch (%s): waiting for locks in %s is slower; raise "
-                         "fs.inotify.max_user_instances or max_user_watches",
+                         "fs.inotify.max_user_instances or max_user_watches, and mount /proc",
                 pawl__errno_text(error), self->directory.path);
     }
 }
@@ -303,9 +303,18 @@ static void lead(struct pawl__file_engine *self, struct pawl__waiter *waiter, in
     pawl__seat_yield(&self->seat);
 }
 
+void pawl__news_hand_over(struct pawl__file_engine *self)
+{
+    if (!self->seat.taken) {
+        pawl__seat_yield(&self->seat); /* nudges the oldest follower, if there is one */
+    }
+}
+
 /* A nudge may mean that the seat is free, or that the core wants its caller to look again. So it
- * goes back to the core, which sends it here again if it still waits; until then the keeper
- * listens. Only who surely does not come back wakes the next one. */
+ * goes back to the core, which sends it here again if it still waits. Waking the next one already
+ * now would wake them all, one after the other, each time that the leader changes. Only who surely
+ * does not come back does so; who comes back with an operation instead hands over then; and should
+ * it not come back at all, the keeper listens. */
 static void follow(struct pawl__file_engine *self, struct pawl__waiter *waiter, int64_t deadline_us)
 {
     pthread_mutex_unlock(&self->mutex);

@@ -8,7 +8,7 @@
  * holder's lasts and asks again then.
  *
  * One mutex guards all tables and the list of them. It is never held while a host is called. A host
- * that is being called counts as visited, and its close() waits until the visitors have left. */
+ * that is being called counts as visited, and its stop() waits until the visitors have left. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -32,6 +32,7 @@ struct instance {
     struct pawl__host *host;
     struct shared *shared;
     unsigned visitors; /* threads that are calling host->wake() */
+    bool stopped;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -140,14 +141,24 @@ static pawl_status memory_connect(void *self, int64_t deadline_us)
     return PAWL_OK;
 }
 
-static void memory_close(void *self)
+/* Nothing is ever open here, but others may be about to wake us. */
+static void memory_stop(void *self)
 {
     struct instance *instance = self;
     lock();
+    instance->stopped = true;
     pawl__memory_leave(&instance->shared->table, &instance->client);
     while (instance->visitors > 0) {
         pthread_cond_wait(&visitors_left, &mutex);
     }
+    unlock();
+}
+
+static void memory_close(void *self)
+{
+    struct instance *instance = self;
+    memory_stop(instance);
+    lock();
     shared_leave(instance->shared);
     unlock();
     pawl__free(instance);
@@ -194,6 +205,11 @@ static void memory_submit(void *self, struct pawl__op *ops, bool driven)
     lock();
     int64_t now_us = pawl__now_us();
     for (struct pawl__op *op = ops; op != NULL; op = op->next) {
+        if (instance->stopped) {
+            op->answer = PAWL__FAILED;
+            op->status = PAWL_UNAVAILABLE;
+            continue;
+        }
         pawl__memory_apply(table, &instance->client, op, now_us);
         op->fenced = true;
     }
@@ -216,6 +232,7 @@ const struct pawl__engine pawl__engine_memory = {
     .pushes = true,
     .open = memory_open,
     .connect = memory_connect,
+    .stop = memory_stop,
     .close = memory_close,
     .place_open = memory_place_open,
     .place_close = memory_place_close,

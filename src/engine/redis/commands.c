@@ -13,8 +13,8 @@ enum {
     NUMBER_SIZE_MAX = 20, /* with its sign */
     OWNER_SIZE_MAX = PAWL__UUID_SIZE + 1 + 20,
     HEAD_SIZE_MAX = 128, /* of a script's call, without the text */
-    /* Two owners and three numbers with their framing, which is more than any operation has. */
-    REST_SIZE_MAX = 2 * (OWNER_SIZE_MAX + 7) + 3 * (NUMBER_SIZE_MAX + 7),
+    /* Two owners and four numbers with their framing, which is more than any operation has. */
+    REST_SIZE_MAX = 2 * (OWNER_SIZE_MAX + 7) + 4 * (NUMBER_SIZE_MAX + 7),
     US_PER_MS = 1000,
 };
 
@@ -32,14 +32,24 @@ static void head_init(struct pawl__script_head *head, const struct pawl__script 
 
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s)
 {
-    commands->uuid = uuid;
+    memcpy(commands->owner, "$00\r\n", 5);
+    memcpy(commands->owner + 5, uuid, PAWL__UUID_SIZE);
+    commands->owner[5 + PAWL__UUID_SIZE] = ':';
     commands->token_ttl_s = token_ttl_s;
-    head_init(&commands->acquire, &pawl__script_acquire, 2, 3);
+    commands->lease_us = 0;
+    commands->token_floor = PAWL__TOKEN_FLOOR;
+    head_init(&commands->acquire, &pawl__script_acquire, 2, 4);
     head_init(&commands->count, &pawl__script_count, 1, 2);
     head_init(&commands->release, &pawl__script_release, 1, 2);
-    head_init(&commands->pass, &pawl__script_pass, 2, 6);
+    head_init(&commands->pass, &pawl__script_pass, 2, 7);
     head_init(&commands->inspect, &pawl__script_inspect, 2, 0);
     head_init(&commands->break_up, &pawl__script_break, 1, 1);
+}
+
+void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor)
+{
+    commands->token_floor = token_floor;
+    commands->lease_us = 0; /* the text has the old one */
 }
 
 /* ===== Writing. The room is reserved once, the pieces follow each other, then all is committed
@@ -86,16 +96,20 @@ static char *write_number(char *at, int64_t value)
     return write_bulk(at, first, (size_t)(end - first));
 }
 
-/* "<client uuid>:<number>" */
-static char *write_owner(char *at, const char *uuid, uint64_t id)
+/* "<client uuid>:<number>". All but the number and the size is ready; the size has two digits. */
+static char *write_owner(char *at, const struct pawl__commands *commands, uint64_t id)
 {
-    char text[OWNER_SIZE_MAX];
-    char *end = text + sizeof text;
-    char *first = write_digits_before(end, id);
-    *--first = ':';
-    first -= PAWL__UUID_SIZE;
-    memcpy(first, uuid, PAWL__UUID_SIZE);
-    return write_bulk(at, first, (size_t)(end - first));
+    size_t digit_count = 1;
+    for (uint64_t rest = id; rest >= 10; rest /= 10) {
+        digit_count++;
+    }
+    const size_t size = PAWL__UUID_SIZE + 1 + digit_count;
+    memcpy(at, commands->owner, sizeof commands->owner);
+    at[1] = (char)('0' + size / 10);
+    at[2] = (char)('0' + size % 10);
+    at += sizeof commands->owner + digit_count;
+    write_digits_before(at, id);
+    return write_bytes(at, "\r\n", 2);
 }
 
 /* The server counts in milliseconds; rounding up, our own count of the lease ends first. */
@@ -103,6 +117,16 @@ static char *write_lease(char *at, int64_t lease_us)
 {
     assert(lease_us > 0);
     return write_number(at, (lease_us + US_PER_MS - 1) / US_PER_MS);
+}
+
+/* The numbers of an acquire are nearly always the same: they are written once. */
+static void prepare_lease(struct pawl__commands *commands, int64_t lease_us)
+{
+    char *at = write_lease(commands->lease, lease_us);
+    at = write_number(at, commands->token_ttl_s);
+    at = write_number(at, commands->token_floor);
+    commands->lease_us = lease_us;
+    commands->lease_size = (size_t)(at - commands->lease);
 }
 
 /* From the counter, the lock or the channel in the place's block up to the end of a later one. */
@@ -143,7 +167,7 @@ static bool finish(struct pawl__buffer *out, const char *at)
 
 /* ===== One operation ===== */
 
-static bool put_acquire(const struct pawl__commands *commands, struct pawl__buffer *out,
+static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
@@ -153,9 +177,11 @@ static bool put_acquire(const struct pawl__commands *commands, struct pawl__buff
         return false;
     }
     at = write_parts(at, place, 0, place->channel_at);
-    at = write_owner(at, commands->uuid, op->id);
-    at = write_lease(at, op->lease_us);
-    return finish(out, write_number(at, commands->token_ttl_s));
+    at = write_owner(at, commands, op->id);
+    if (op->lease_us != commands->lease_us) {
+        prepare_lease(commands, op->lease_us);
+    }
+    return finish(out, write_bytes(at, commands->lease, commands->lease_size));
 }
 
 static bool put_count(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -168,7 +194,7 @@ static bool put_count(const struct pawl__commands *commands, struct pawl__buffer
         return false;
     }
     at = write_parts(at, place, place->lock_at, place->channel_at);
-    at = write_owner(at, commands->uuid, op->id);
+    at = write_owner(at, commands, op->id);
     return finish(out, write_number(at, op->count));
 }
 
@@ -182,7 +208,7 @@ static bool put_release(const struct pawl__commands *commands, struct pawl__buff
         return false;
     }
     at = write_parts(at, place, place->lock_at, place->parts_size);
-    return finish(out, write_owner(at, commands->uuid, op->id));
+    return finish(out, write_owner(at, commands, op->id));
 }
 
 static bool put_pass(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -195,10 +221,11 @@ static bool put_pass(const struct pawl__commands *commands, struct pawl__buffer 
         return false;
     }
     at = write_parts(at, place, 0, place->parts_size);
-    at = write_owner(at, commands->uuid, op->id);
-    at = write_owner(at, commands->uuid, op->heir_id);
+    at = write_owner(at, commands, op->id);
+    at = write_owner(at, commands, op->heir_id);
     at = write_lease(at, op->lease_us);
     at = write_number(at, commands->token_ttl_s);
+    at = write_number(at, commands->token_floor);
     return finish(out, write_number(at, op->offer ? atomic_load(&place->subscribed) : -1));
 }
 
@@ -231,7 +258,7 @@ static bool put_verify(
     }
     at = write_bytes(at, head, sizeof head - 1);
     at = write_parts(at, place, place->lock_at, place->channel_at);
-    return finish(out, write_owner(at, commands->uuid, op->id));
+    return finish(out, write_owner(at, commands, op->id));
 }
 
 static bool put_renewals(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -256,13 +283,13 @@ static bool put_renewals(const struct pawl__commands *commands, struct pawl__buf
         at = write_parts(at, place, place->lock_at, place->channel_at);
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
-        at = write_owner(at, commands->uuid, op->id);
+        at = write_owner(at, commands, op->id);
         at = write_lease(at, op->lease_us);
     }
     return finish(out, at);
 }
 
-bool pawl__command_put(const struct pawl__commands *commands, struct pawl__buffer *out,
+bool pawl__command_put(struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *ops, bool whole)
 {
     switch (ops->kind) {

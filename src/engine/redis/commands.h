@@ -15,6 +15,9 @@
 
 enum { PAWL__RENEWALS_MAX = 100 }; /* locks renewed by one script */
 
+/* No token is below this: microseconds of a clock that says 2001 or later. */
+#define PAWL__TOKEN_FLOOR INT64_C(1000000000000000)
+
 /* How the call of a script begins. */
 struct pawl__script_head {
     uint32_t key_count;
@@ -23,8 +26,12 @@ struct pawl__script_head {
 };
 
 struct pawl__commands {
-    const char *uuid; /* of this client */
     int64_t token_ttl_s;
+    int64_t lease_us; /* whose text is ready below; 0: none */
+    size_t lease_size;
+    char lease[96];                      /* a lease, the token TTL and the floor as bulk strings */
+    char owner[5 + PAWL__UUID_SIZE + 1]; /* "$00\r\n<client uuid>:", to be completed */
+    int64_t token_floor; /* the server's time when we connected: a counter below it was set back */
     struct pawl__script_head acquire;
     struct pawl__script_head count;
     struct pawl__script_head release;
@@ -34,10 +41,12 @@ struct pawl__commands {
 };
 
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s);
+void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor);
 
-/* One operation, or up to PAWL__RENEWALS_MAX renewals linked by next. False: no room, nothing put.
+/* Write one operation, or up to PAWL__RENEWALS_MAX renewals linked by next. False: no room, nothing
+ * put.
  */
-__attribute__((warn_unused_result)) bool pawl__command_put(const struct pawl__commands *commands,
+__attribute__((warn_unused_result)) bool pawl__command_put(struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole);
 
 /* Does it change anything in the server? */

@@ -18,6 +18,8 @@ enum {
     SENTENCE_SIZE = 256,
 };
 
+static const char closed_sentence[] = "the client was closed before it was sent";
+
 bool pawl__conn_init(
     struct pawl__conn *conn, struct pawl__host *host, const struct pawl__redis_config *config)
 {
@@ -135,6 +137,10 @@ bool pawl__conn_takes_commands(const struct pawl__conn *conn)
 
 static void queue(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__effects *effects)
 {
+    if (ops != NULL && ops->next == NULL && pawl__conn_takes_commands(conn)) {
+        pawl__conn_put(conn, ops, false, effects); /* the common case */
+        return;
+    }
     while (ops != NULL && !pawl__conn_takes_commands(conn)) {
         struct pawl__op *op = ops;
         ops = op->next;
@@ -216,6 +222,7 @@ void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
 
     conn->fenced = greet->fenced;
     conn->restricted = greet->restricted;
+    pawl__commands_set_floor(&conn->commands, pawl__max64(greet->time_us, PAWL__TOKEN_FLOOR));
     if (greet->fenced) {
         conn->doubt.open = false;
         conn->doubt.older = false;
@@ -262,22 +269,21 @@ static void look_after_idling(
     struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects)
 {
     const bool idle = now_us - conn->active_us > IDLE_US;
+    enum pawl__stream_result result = PAWL__STREAM_OK;
     conn->active_us = now_us;
-    if (!idle || conn->seat.taken || conn->slots.count > 0 ||
-        conn->link.state != PAWL__LINK_READY) {
+    if (!idle || conn->seat.taken || conn->slots.count > 0) {
         return;
     }
-    const enum pawl__stream_result result = pawl__link_receive_now(&conn->link);
-    if (result == PAWL__STREAM_OK) {
-        conn->seat.taken = true;
-        pawl__conn_take_replies(conn, effects); /* whatever it is, nobody asked for it */
-        conn->seat.taken = conn->link.state != PAWL__LINK_READY;
-    } else if (result != PAWL__STREAM_AGAIN) {
-        submit_failed(conn, pawl__link_failure(&conn->link, result), effects);
+    while (conn->link.state == PAWL__LINK_READY && result == PAWL__STREAM_OK) {
+        result = pawl__link_receive_now(&conn->link);
+        if (result == PAWL__STREAM_OK) {
+            pawl__conn_take_replies(conn, effects); /* whatever it is, nobody asked for it */
+        } else if (result != PAWL__STREAM_AGAIN) {
+            submit_failed(conn, pawl__link_failure(&conn->link, result), effects);
+        }
     }
 }
 
-/* Send now if nobody else is about to. */
 void pawl__conn_send(struct pawl__conn *conn, bool driven, struct pawl__effects *effects)
 {
     const bool our_turn = conn->asleep || (!conn->seat.taken && !driven);
@@ -321,6 +327,12 @@ void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool drive
     pawl__effects_init(&effects);
     mark_orphans(ops, driven);
 
+    if (conn->stopped) {
+        pawl__effects_fail_all(
+            &effects, ops, PAWL__FAILED, PAWL_UNAVAILABLE, false, closed_sentence);
+        pawl__effects_deliver(&effects, conn->host);
+        return;
+    }
     pthread_mutex_lock(&conn->mutex);
     const bool sat = conn->seat.taken;
     look_after_idling(conn, sent_us, &effects);
@@ -343,18 +355,25 @@ void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool drive
     }
 }
 
-void pawl__conn_close(struct pawl__conn *conn)
+/* ===== The end ===== */
+
+void pawl__conn_stop(struct pawl__conn *conn)
 {
     struct pawl__effects effects;
     pawl__effects_init(&effects);
+    conn->stopped = true;
     if (conn->link.state == PAWL__LINK_READY) {
         pawl__link_flush(&conn->link); /* what nobody waits for may not have left yet */
     }
     empty_slots(
         conn, PAWL_UNAVAILABLE, "the client was closed before the server answered", &effects);
-    pawl__effects_fail_all(&effects, take_kept(conn), PAWL__FAILED, PAWL_UNAVAILABLE, true,
-        "the client was closed before it had a connection");
+    pawl__effects_fail_all(
+        &effects, take_kept(conn), PAWL__FAILED, PAWL_UNAVAILABLE, true, closed_sentence);
     pawl__effects_deliver(&effects, conn->host);
+}
+
+void pawl__conn_close(struct pawl__conn *conn)
+{
     pawl__link_free(&conn->link);
     pawl__slots_free(&conn->slots);
     pawl__fd_close(conn->wake_fd);

@@ -46,12 +46,14 @@ struct pawl__conn {
     bool was_ready; /* at least once */
     bool fenced;
     bool restricted; /* the user's rights have to be checked name by name */
+    bool stopped;    /* nothing is accepted any more */
     struct pawl__seat seat;
     struct pawl__waiter *poller; /* who sits, while it polls and may be nudged */
     int64_t asleep_us;           /* until then, unless something arrives */
     struct pawl__waiter
         *called;               /* the follower that was asked to sit down and has not looked yet */
     uint64_t called_at;        /* completion_count then */
+    int64_t called_us;         /* active_us then */
     uint64_t completion_count; /* how often operations were completed */
     int64_t active_us;         /* when something was last submitted */
     struct pawl__slots slots;
@@ -74,7 +76,8 @@ struct pawl__conn {
 bool pawl__conn_init(
     struct pawl__conn *conn, struct pawl__host *host, const struct pawl__redis_config *config);
 
-/* Complete what is open, close, free. Nobody else is inside. */
+/* As in engine.h. Nobody else is inside. */
+void pawl__conn_stop(struct pawl__conn *conn);
 void pawl__conn_close(struct pawl__conn *conn);
 
 /* First contact. Sets the last error. */

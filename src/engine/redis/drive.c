@@ -25,6 +25,7 @@
 enum {
     US_PER_MS = 1000,
     CROWD = 3,                /* so many woken at once are given the processor */
+    RESERVED_US = 100,        /* so long the seat is kept for who was called */
     LATE_US = 20 * US_PER_MS, /* who sits judges its replies itself unless it sleeps longer */
 };
 
@@ -42,6 +43,7 @@ static void call_follower(struct pawl__conn *conn)
         if (!pawl__waiter_marked(waiter)) {
             conn->called = waiter;
             conn->called_at = conn->completion_count;
+            conn->called_us = conn->active_us;
             pawl__waiter_nudge(waiter);
             return;
         }
@@ -292,6 +294,22 @@ static bool follow(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t
     return woken && called && conn->called_at == conn->completion_count;
 }
 
+/* Sit down, or queue up as a follower. Who was called to the seat is given a moment to come: to
+ * take it from under its nose would have woken it for nothing, and it has to be woken for its
+ * answer again. */
+static bool sit_down(struct pawl__conn *conn, struct pawl__waiter *waiter)
+{
+    const bool reserved = conn->called != NULL && conn->called != waiter &&
+                          conn->active_us - conn->called_us < RESERVED_US;
+    if (!reserved || conn->seat.taken) {
+        return pawl__seat_take(&conn->seat, waiter);
+    }
+    if (pawl__list_empty(&waiter->node)) {
+        pawl__list_push(&conn->seat.followers, &waiter->node);
+    }
+    return false;
+}
+
 /* A follower goes. If nobody sits it may have been counted on. Mutex held. */
 static void leave(struct pawl__conn *conn, struct pawl__waiter *waiter, struct pawl__effects *last)
 {
@@ -312,7 +330,7 @@ void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int6
     bool on = !take_nudge(waiter);
     bool led = false;
     while (on && !led && !pawl__waiter_done(waiter)) {
-        led = pawl__seat_take(&conn->seat, waiter);
+        led = sit_down(conn, waiter);
         if (led) {
             lead(conn, waiter, deadline_us, &last);
         } else {

@@ -63,6 +63,7 @@ struct pawl__greet {
     bool fenced;     /* no copy of an older operation can take effect any more */
     bool restricted; /* each name's rights have to be checked */
     char run_id[PAWL__RUN_ID_SIZE + 1];
+    int64_t time_us; /* the server's wall clock; 0: unknown */
     pawl_status status;
     char *sentence; /* from pawl__format() */
     char *warning;  /* likewise, or NULL; the caller takes it */

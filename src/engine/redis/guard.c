@@ -59,12 +59,26 @@ static void copy_word(char *to, size_t to_size, struct value value)
     to[value.size] = '\0';
 }
 
+/* A plain number of up to 18 digits; anything else is 0. */
+static int64_t number_of(struct value value)
+{
+    int64_t number = 0;
+    for (size_t i = 0; i < value.size; i++) {
+        if (value.size > 18 || value.text[i] < '0' || value.text[i] > '9') {
+            return 0;
+        }
+        number = number * 10 + (value.text[i] - '0');
+    }
+    return number;
+}
+
 void pawl__redis_facts_read(struct pawl__redis_facts *facts, const char *info, size_t info_size)
 {
     const struct value policy = value_of(info, info_size, "maxmemory_policy");
     const struct value limit = value_of(info, info_size, "maxmemory");
     copy_word(facts->run_id, sizeof facts->run_id, value_of(info, info_size, "run_id"));
     copy_word(facts->policy, sizeof facts->policy, policy);
+    facts->time_us = number_of(value_of(info, info_size, "server_time_usec"));
     facts->replica = is_present_and_not(value_of(info, info_size, "role"), "master");
     facts->loading = is(value_of(info, info_size, "loading"), "1") ||
                      is(value_of(info, info_size, "async_loading"), "1");

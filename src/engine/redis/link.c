@@ -17,6 +17,7 @@ enum {
     RECEIVE_SIZE = 16 << 10, /* room for one receive */
     BACKOFF_US = 10 * US_PER_MS,
     BACKOFF_US_MAX = 1000 * US_PER_MS,
+    NUMBER_SIZE_MAX = 21, /* of a number of up to 17 digits with its frame: never an overflow */
     STABLE_US = 1000 * US_PER_MS, /* a connection that lived so long was a good one */
 };
 
@@ -29,6 +30,7 @@ void pawl__link_init(struct pawl__link *link, const struct pawl__redis_config *c
     pawl__buffer_init(&link->out, PAWL__LINK_OUT_SIZE_MAX);
     pawl__buffer_init(&link->in, pawl__resp_limits_default.reply_size + 2 * RECEIVE_SIZE);
     pawl__resp_init(&link->reader, &pawl__resp_limits_default);
+    link->number = (struct pawl__resp_node){.type = PAWL__RESP_INTEGER, .next = 1};
     pawl__random_bytes(&seed, sizeof seed); /* only for jitter: any seed will do */
     pawl__random_seed(&link->random, seed);
 }
@@ -162,6 +164,29 @@ enum pawl__stream_result pawl__link_receive_now(struct pawl__link *link)
     return result;
 }
 
+/* Nearly all replies are one small number. That is read here, without the reader's machinery; what
+ * is anything else, or not there as a whole, or not in its canonical form, is left to the reader.
+ * The size of the reply, or 0. */
+static size_t read_number(const char *data, size_t size, int64_t *number_out)
+{
+    const size_t end = size < NUMBER_SIZE_MAX ? size : NUMBER_SIZE_MAX;
+    const bool negative = size > 1 && data[1] == '-';
+    const size_t first = negative ? 2 : 1;
+    int64_t number = 0;
+    size_t at = first;
+    while (at < end && data[at] >= '0' && data[at] <= '9') {
+        number = number * 10 + (data[at] - '0');
+        at++;
+    }
+    const bool whole = at > first && at + 1 < end && data[at] == '\r' && data[at + 1] == '\n';
+    const bool canonical = data[first] != '0' || (at == 2 && !negative);
+    if (!whole || !canonical) {
+        return 0;
+    }
+    *number_out = negative ? -number : number;
+    return at + 2;
+}
+
 enum pawl__resp_result pawl__link_next(
     struct pawl__link *link, const struct pawl__resp_node **reply_out)
 {
@@ -169,9 +194,17 @@ enum pawl__resp_result pawl__link_next(
     if (size == 0) {
         return PAWL__RESP_MORE;
     }
+    const char *data = pawl__buffer_data(&link->in);
+    if (data[0] == ':' && link->reader.at == 0) {
+        const size_t number_size = read_number(data, size, &link->number.integer);
+        if (number_size > 0) {
+            pawl__buffer_consume(&link->in, number_size);
+            *reply_out = &link->number;
+            return PAWL__RESP_COMPLETE;
+        }
+    }
     size_t consumed;
-    const enum pawl__resp_result result =
-        pawl__resp_parse(&link->reader, pawl__buffer_data(&link->in), size, &consumed);
+    const enum pawl__resp_result result = pawl__resp_parse(&link->reader, data, size, &consumed);
     if (result == PAWL__RESP_COMPLETE) {
         pawl__buffer_consume(&link->in, consumed);
         *reply_out = pawl__resp_root(&link->reader);

@@ -47,6 +47,7 @@ struct pawl__link {
     struct pawl__buffer out;
     uint64_t sent_size; /* bytes of the current connection that have left */
     struct pawl__buffer in;
+    struct pawl__resp_node number; /* the last reply if it was no more than a number */
     struct pawl__resp_reader reader;
 
     const struct pawl__redis_config *config;

@@ -18,6 +18,8 @@ enum {
     IDLE_US = 1000 * 1000,    /* after so long look whether the server is still there */
 };
 
+static const char closed_sentence[] = "the client was closed before it was confirmed";
+
 bool pawl__push_init(struct pawl__push *push, struct pawl__host *host,
     const struct pawl__redis_config *config, _Atomic unsigned *watches_open)
 {
@@ -186,8 +188,11 @@ void pawl__push_drive(struct pawl__push *push, struct pawl__waiter *waiter, int6
 static void look_after_idling(
     struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
 {
-    if (push->link.state == PAWL__LINK_READY && now_us - push->heard_us > IDLE_US) {
-        received(push, pawl__link_receive_now(&push->link), effects);
+    enum pawl__stream_result result = PAWL__STREAM_OK;
+    const bool idle = now_us - push->heard_us > IDLE_US;
+    while (idle && push->link.state == PAWL__LINK_READY && result == PAWL__STREAM_OK) {
+        result = pawl__link_receive_now(&push->link);
+        received(push, result, effects);
     }
 }
 
@@ -209,6 +214,12 @@ void pawl__push_submit(struct pawl__push *push, struct pawl__op *ops)
     struct pawl__effects effects;
     const int64_t sent_us = ops->sent_us;
     pawl__effects_init(&effects);
+    if (push->stopped) {
+        pawl__effects_fail_all(
+            &effects, ops, PAWL__FAILED, PAWL_UNAVAILABLE, false, closed_sentence);
+        pawl__effects_deliver(&effects, push->host);
+        return;
+    }
     pthread_mutex_lock(&push->mutex);
     const bool sits = !push->seat.taken;
     push->seat.taken = true; /* for as long as it takes: so `in` and `woken` are ours */
@@ -283,15 +294,17 @@ void pawl__push_forget(struct pawl__push *push, struct pawl__redis_place *place)
     pthread_mutex_unlock(&push->mutex);
 }
 
-void pawl__push_close(struct pawl__push *push)
+void pawl__push_stop(struct pawl__push *push)
 {
     struct pawl__effects effects;
     pawl__effects_init(&effects);
-    push->link.status = PAWL_UNAVAILABLE;
-    pawl__free(push->link.sentence);
-    push->link.sentence = pawl__strdup("the client was closed before the server answered");
-    pawl__push_not_opened(push, &effects);
+    push->stopped = true;
+    pawl__push_refuse_all(push, closed_sentence, &effects);
     pawl__effects_deliver(&effects, push->host);
+}
+
+void pawl__push_close(struct pawl__push *push)
+{
     pawl__link_free(&push->link);
     pawl__map_free(&push->places);
     pawl__buffer_free(&push->woken);

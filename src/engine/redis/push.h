@@ -45,6 +45,7 @@ struct pawl__push {
     struct pawl__link link;
     struct pawl__seat seat;
     struct pawl__waiter *poller; /* who sits, while it polls */
+    bool stopped;                /* nothing is accepted any more */
     bool keeper_polls;           /* the keeper polls the connection as it is, */
     int64_t keeper_us;           /* and will look then at the latest */
     struct pawl__map places;     /* by channel: all whose stage is not NONE */
@@ -63,6 +64,9 @@ struct pawl__push {
 /* False: no memory or descriptor. */
 bool pawl__push_init(struct pawl__push *push, struct pawl__host *host,
     const struct pawl__redis_config *config, _Atomic unsigned *watches_open);
+
+/* As in engine.h. Nobody else is inside. */
+void pawl__push_stop(struct pawl__push *push);
 void pawl__push_close(struct pawl__push *push);
 
 /* WATCH and UNWATCH operations only. */
@@ -87,6 +91,10 @@ void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__eff
 void pawl__push_not_opened(struct pawl__push *push, struct pawl__effects *effects);
 void pawl__push_lose(struct pawl__push *push, int64_t now_us, pawl_status status, const char *why,
     struct pawl__effects *effects);
+
+/* Forget every place, and tell who waits for one. */
+void pawl__push_refuse_all(
+    struct pawl__push *push, const char *sentence, struct pawl__effects *effects);
 
 /* Take all that has arrived. The caller sits. */
 void pawl__push_take(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects);

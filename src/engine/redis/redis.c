@@ -20,6 +20,13 @@ struct redis {
     struct pawl__push push;
 };
 
+static void redis_stop(void *self)
+{
+    struct redis *redis = self;
+    pawl__push_stop(&redis->push);
+    pawl__conn_stop(&redis->conn);
+}
+
 static void redis_close(void *self)
 {
     struct redis *redis = self;
@@ -149,6 +156,7 @@ const struct pawl__engine pawl__engine_redis = {
     .pushes = true,
     .open = redis_open,
     .connect = redis_connect,
+    .stop = redis_stop,
     .close = redis_close,
     .place_open = redis_place_open,
     .place_close = redis_place_close,

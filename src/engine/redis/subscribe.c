@@ -215,6 +215,17 @@ static void refuse_waiting(struct pawl__push *push, pawl_status status, bool aga
     }
 }
 
+void pawl__push_refuse_all(
+    struct pawl__push *push, const char *sentence, struct pawl__effects *effects)
+{
+    struct pawl__map_node *node = pawl__map_next(&push->places, NULL);
+    while (node != NULL) {
+        struct pawl__redis_place *place = place_of(node);
+        node = pawl__map_next(&push->places, node);
+        refuse(push, place, PAWL_UNAVAILABLE, true, sentence, effects);
+    }
+}
+
 void pawl__push_not_opened(struct pawl__push *push, struct pawl__effects *effects)
 {
     const struct pawl__link *link = &push->link;

@@ -198,7 +198,7 @@ static void a_slow_callback_delays_callbacks_alone(const struct suite *suite)
     set_gate(&gate);
     pawl_client *client = open_client(suite);
     struct recorder *recorder = recorder_new();
-    pawl_lock_options options = renewed_options(LEASE_MS);
+    pawl_lock_options options = renewed_options(RENEWED_MS);
     record_events(&options, recorder);
     pawl_lock *slow = open_handle_lock(client, suite_name(suite, "slow"));
     pawl_lock *later = open_handle_lock(client, suite_name(suite, "later"));
@@ -208,7 +208,7 @@ static void a_slow_callback_delays_callbacks_alone(const struct suite *suite)
     EXPECT(PAWL_OK, pawl_lock_acquire_async(slow, PAWL_TRY, wait_at_gate, &gate));
     WAIT_UNTIL(somebody_waits_at(&gate), SOON_MS);
     EXPECT(PAWL_OK, pawl_lock_acquire_async(later, PAWL_TRY, record_done, recorder));
-    const int64_t end_ms = boottime_ms() + 3 * LEASE_MS;
+    const int64_t end_ms = boottime_ms() + RENEWED_MS + RENEWED_MS / 4;
     while (boottime_ms() < end_ms) { /* calls work, and the lease is renewed */
         assert_true(pawl_lock_remaining_ms(lock) > 0);
         EXPECT(PAWL_OK, pawl_lock_acquire(lock, PAWL_TRY));

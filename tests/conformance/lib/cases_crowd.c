@@ -212,6 +212,7 @@ static void a_greedy_client_starves_nobody(const struct suite *suite)
         actors[i] = actor_new();
         actor_call(actors[i], be_greedy, &greed);
     }
+    stop_at_end(&greed.enough);
     WAIT_UNTIL(atomic_load(&greed.rounds) > 20, SOON_MS);
     int64_t longest_us = 0;
     pawl_status status = PAWL_OK;

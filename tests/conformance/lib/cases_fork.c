@@ -154,9 +154,9 @@ static void a_child_that_stays_keeps_nothing(const struct suite *suite)
 
 static void renewal_goes_on_in_the_parent(const struct suite *suite)
 {
-    const pawl_lock_options options = renewed_options(LEASE_MS);
+    const pawl_lock_options options = renewed_options(RENEWED_MS);
     struct inheritance it = make(suite, &options);
-    const int64_t end_ms = boottime_ms() + 3 * LEASE_MS;
+    const int64_t end_ms = boottime_ms() + RENEWED_MS + RENEWED_MS / 4;
     while (boottime_ms() < end_ms) {
         run_child(do_nothing, &it);
         assert_true(pawl_lock_remaining_ms(it.lock) > 0);
@@ -279,6 +279,9 @@ static void fork_while_threads_work(const struct suite *suite)
         atomic_store(&works[i].rounds, 0);
         actors[i] = actor_new();
         actor_call(actors[i], work, &works[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        stop_at_end(&works[i].enough);
     }
     for (int i = 0; i < CHILDREN; i++) {
         const uint64_t rounds = atomic_load(&works[i % 4].rounds);

@@ -185,6 +185,7 @@ static unsigned watch_queue(const struct suite *suite)
         actor_await_sleep(actors[i]);
     }
     actor_call(stranger, keep_trying, &trier);
+    stop_at_end(&trier.enough);
     EXPECT(PAWL_OK, pawl_lock_release(lock));
     for (size_t i = 0; i < QUEUE; i++) {
         EXPECT(PAWL_OK, actor_answer(actors[i]));

@@ -4,6 +4,8 @@
 #include "conformance/lib/actor.h"
 #include "conformance/lib/tools.h"
 
+#define HALF_MS (RENEWED_MS / 2)
+
 /* A lock with a fixed lease whose losses are recorded. */
 static pawl_lock *open_fixed(
     const struct suite *suite, pawl_client *client, struct recorder *recorder)
@@ -185,7 +187,7 @@ static void check_thread_end(const struct suite *suite, const pawl_lock_options 
     assert_int_equal(recorder_get(recorder, 0).kind, RECORD_LOST);
     assert_int_equal(recorder_get(recorder, 0).token, token);
     suite_late("on_lost after the thread's end", recorder_get(recorder, 0).at_us - seen_us);
-    assert_true(recorder_get(recorder, 0).at_us - seen_us <= LATE_MS * 1000);
+    assert_true(recorder_get(recorder, 0).at_us - seen_us < left_ms * 1000);
     EXPECT(PAWL_BUSY, pawl_lock_acquire(lock, PAWL_TRY)); /* nor does this client get it early */
     EXPECT(PAWL_OK, pawl_lock_acquire(other, LONG_MS));
     const int64_t free_us = boottime_us() - seen_us;
@@ -199,13 +201,13 @@ static void check_thread_end(const struct suite *suite, const pawl_lock_options 
 
 static void a_thread_ends_with_a_renewed_lease(const struct suite *suite)
 {
-    const pawl_lock_options options = renewed_options(2 * LEASE_MS);
+    const pawl_lock_options options = renewed_options(HALF_MS);
     check_thread_end(suite, &options);
 }
 
 static void a_thread_ends_with_a_fixed_lease(const struct suite *suite)
 {
-    const pawl_lock_options options = fixed_options(2 * LEASE_MS);
+    const pawl_lock_options options = fixed_options(HALF_MS);
     check_thread_end(suite, &options);
 }
 

@@ -97,6 +97,16 @@ pawl_lock *open_handle_lock(pawl_client *client, const char *name)
     return open_lock(client, name, &options);
 }
 
+static void stop(void *enough)
+{
+    atomic_store((_Atomic bool *)enough, true);
+}
+
+void stop_at_end(_Atomic bool *enough)
+{
+    cleanup_add(stop, enough);
+}
+
 /* ===== Expectations ===== */
 
 void expect_status(
@@ -133,6 +143,17 @@ bool is_held(pawl_lock *lock)
     pawl_lock_info info = {.size = sizeof info};
     EXPECT(PAWL_OK, pawl_lock_inspect(lock, &info));
     return info.held;
+}
+
+void expect_quick(const char *what, int64_t (*round)(void *arg), void *arg)
+{
+    int64_t least_us = INT64_MAX;
+    for (int i = 0; i < ROUNDS_QUICK && least_us > QUICK_MS * 1000; i++) {
+        const int64_t took_us = round(arg);
+        suite_late(what, took_us);
+        least_us = took_us < least_us ? took_us : least_us;
+    }
+    assert_true(least_us <= QUICK_MS * 1000);
 }
 
 void await_loss(const pawl_lock *lock, int64_t timeout_ms)

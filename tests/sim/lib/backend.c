@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* An entry at one moment. */
@@ -156,6 +157,22 @@ static void check_tokens(
     world->token_max[call->name] = after->token;
 }
 
+static void check_info(struct sim_world *world, const struct sim_call *call,
+    const struct picture *before, int64_t now_us)
+{
+    const pawl_lock_info *info = &call->info;
+    char holder[sizeof info->holder] = "";
+    if (before->held) {
+        snprintf(holder, sizeof holder, "%s:%llu", before->uuid, (unsigned long long)before->id);
+    }
+    int64_t left_us = before->held ? before->expires_us - now_us : 0;
+    if (info->held != before->held || info->hold_count != before->count ||
+        strcmp(info->holder, holder) != 0 || info->remaining_ms < left_us / 1000 ||
+        info->remaining_ms > left_us / 1000 + 1 || (info->held && info->token != before->token)) {
+        sim_fail(world, "O3", "inspect tells of \"%s\" where \"%s\" holds", info->holder, holder);
+    }
+}
+
 static void check(struct sim_world *world, const struct sim_call *call,
     const struct picture *before, struct verdict *verdict, int64_t now_us)
 {
@@ -176,6 +193,9 @@ static void check(struct sim_world *world, const struct sim_call *call,
     if (!same(&after, &verdict->after)) {
         sim_fail(world, "O3", "%s of tenure %llu of client %u changed what it must not",
             sim_op_text(op->kind), (unsigned long long)op->id, call->client->index);
+    }
+    if (op->kind == PAWL__OP_INSPECT) {
+        check_info(world, call, before, now_us);
     }
     bool tells = op->kind == PAWL__OP_ACQUIRE || op->kind == PAWL__OP_PASS;
     if (tells && op->answer == PAWL__DONE && op->token != after.token) {

@@ -344,8 +344,10 @@ static void leave_world(struct sim_client *client)
         sim_hold_drop(client->held[0]);
     }
     for (size_t i = 0; i < client->claim_count; i++) {
-        client->claims[i]->in_machine = false;
-        sim_claim_close(client->claims[i]);
+        if (client->claims[i] != NULL) {
+            client->claims[i]->in_machine = false;
+            sim_claim_close(client->claims[i]);
+        }
     }
     sim_net_forget_client(client);
     if (world->plan.session) {

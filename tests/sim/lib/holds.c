@@ -44,15 +44,14 @@ struct sim_claim *sim_claim_of(struct sim_client *client, uint64_t id)
     return id > 0 && id <= client->claim_count ? client->claims[id - 1] : NULL;
 }
 
-/* The claim of a tenure, made when the machine first speaks of it. The machine counts ids without
- * gaps. */
+/* The claim of a tenure, made when the machine first speaks of it. */
 struct sim_claim *sim_claim_open(
     struct sim_client *client, const struct pawl__tenure *tenure, unsigned name)
 {
     struct sim_claim *claim = sim_claim_of(client, tenure->id);
     if (claim == NULL) {
-        if (tenure->id != client->claim_count + 1) {
-            sim_fail(client->world, "simulator", "tenure ids are not given in order");
+        while (client->claim_count < tenure->id) {
+            append(&client->claims, &client->claim_count, &client->claim_room, NULL);
         }
         claim = calloc(1, sizeof *claim);
         if (claim == NULL) {
@@ -71,7 +70,7 @@ struct sim_claim *sim_claim_open(
         claim->renew = tenure->renew;
         claim->granted_us = -1;
         claim->in_machine = true;
-        append(&client->claims, &client->claim_count, &client->claim_room, claim);
+        client->claims[tenure->id - 1] = claim;
         append(&client->open, &client->open_count, &client->open_room, claim);
     }
     if (tenure->request != NULL && tenure->request->kind == PAWL__WANT_ACQUIRE) {

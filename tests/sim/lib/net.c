@@ -54,6 +54,7 @@ static void send_copy(struct sim_call *call, int64_t after_us)
     struct sim_world *world = call->client->world;
     struct sim_call *copy = sim_call_new(world);
     *copy = *call;
+    copy->copy.info = &copy->info;
     pawl__list_init(&copy->node);
     copy->op = NULL;
     copy->events = 0;

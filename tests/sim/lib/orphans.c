@@ -24,7 +24,7 @@ static int64_t lease_end(const struct sim_claim *claim)
     if (claim->client->world->plan.session) {
         return PAWL__NEVER;
     }
-    return claim->released ? end_us : pawl__max64(end_us, claim->deadline_us);
+    return claim->released || claim->taken ? end_us : pawl__max64(end_us, claim->deadline_us);
 }
 
 void sim_orphan_submit(struct sim_call *call)
@@ -49,6 +49,7 @@ static void check_forgotten(const struct sim_claim *claim)
 {
     struct sim_world *world = claim->client->world;
     bool excused = claim->excused || claim->owner_gone || claim->life != claim->client->life;
+    excused = excused || (claim->taken && world->plan.on[SIM_CLOCK_BACK]); /* back from the dead */
     if (!excused && sim_backend_has(world, claim) && sim_now(claim->client) < lease_end(claim)) {
         sim_fail(world, "O5", "tenure %llu of client %u was forgotten, but is in the backend",
             (unsigned long long)claim->id, claim->client->index);

@@ -170,10 +170,12 @@ static bool has_lost(const struct sim_actor *actor)
     int64_t start_us = sim_true(client, actor->request.start_us);
     for (size_t i = client->claim_count; i > 0; i--) {
         const struct sim_claim *claim = client->claims[i - 1];
-        bool its = claim->owner == actor->who && claim->name == actor->handle->name;
+        if (claim == NULL || claim->owner != actor->who || claim->name != actor->handle->name) {
+            continue;
+        }
         bool now = claim->tenure != NULL && claim->tenure->state == PAWL__TENURE_LOST;
         bool recently = claim->lost && (claim->count > 0 || claim->closed_us >= start_us);
-        if (its && (now || recently)) {
+        if (now || recently) {
             return true;
         }
     }

@@ -186,7 +186,7 @@ struct sim_claim {
     int64_t closed_us;
 
     /* In the backend. */
-    int64_t first_us;   /* true time of its first grant */
+    int64_t first_us;     /* true time of its first grant */
     int64_t granted_us;   /* true time, of the last new grant; -1: never */
     int64_t copy_us;      /* the last acquire or pass was sent then (client's clock) */
     bool released;        /* by itself */
@@ -337,6 +337,7 @@ struct sim_world {
 /* ===== What the files call of each other ===== */
 
 /* trace.c */
+extern const char *sim_only; /* the one oracle that is believed; NULL: all */
 void sim_hash(struct sim_world *world, uint64_t value);
 void sim_say(struct sim_world *world, const struct sim_client *client, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

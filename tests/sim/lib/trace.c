@@ -5,6 +5,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+const char *sim_only;
 
 void sim_hash(struct sim_world *world, uint64_t value)
 {
@@ -38,7 +41,7 @@ void sim_say(struct sim_world *world, const struct sim_client *client, const cha
 
 void sim_fail(struct sim_world *world, const char *oracle, const char *format, ...)
 {
-    if (world->failure[0] != '\0') {
+    if (world->failure[0] != '\0' || (sim_only != NULL && strcmp(sim_only, oracle) != 0)) {
         return;
     }
     int used = snprintf(world->failure, sizeof world->failure, "%s at %.6f s: ", oracle,

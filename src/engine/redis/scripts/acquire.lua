@@ -3,7 +3,8 @@
 -- Give a tenure the lock if it is free or the tenure's own already.
 --
 -- KEYS   1 the token counter, 2 the lock
--- ARGV   1 the owner string, 2 the lease in ms, 3 how long a new token counter lives in s (0: ever)
+-- ARGV   1 the owner string, 2 the lease in ms, 3 how long a new token counter lives in s (0: ever),
+--        4 what no token may be below: the server's time in us when the client connected
 -- Result > 0  granted: the token
 --        -1   held by somebody else, nobody knows for how long (the key has no TTL)
 --        < -1 held by somebody else for -2 - result ms at most
@@ -11,9 +12,10 @@
 -- Why so: the layout is Redisson's (a hash, the owner's field counts its holds, the key has a TTL),
 -- and a waiter of Redisson sleeps for ever when the TTL is missing, so a lock that cannot be given
 -- one is taken back. Asked again by the same tenure, nothing is counted twice: the field stays, the
--- token is the one given before. A counter below 10^15 was new, lost or Redisson's own; it goes on
--- from the server's clock in microseconds, which no counter has reached yet. That number is put
--- together as text, because Lua would lose digits of it when it makes one.
+-- token is the one given before. A counter below the floor was new, lost, set back by a restart from
+-- an old snapshot, or Redisson's own; it goes on from the server's clock in microseconds, which no
+-- counter has reached yet. That number is put together as text, because Lua would lose digits of it
+-- when it makes one.
 local ttl = redis.call('PTTL', KEYS[2])
 local free = ttl == -2
 local token
@@ -24,15 +26,17 @@ elseif redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then
 else
     return ttl < 0 and -1 or -2 - ttl
 end
-if token < 1e15 then
+if token < tonumber(ARGV[4]) then
     local now = redis.call('TIME')
     local text = now[1] .. string.rep('0', 6 - #now[2]) .. now[2]
-    if ARGV[3] == '0' then
-        redis.call('SET', KEYS[1], text)
-    else
-        redis.call('SET', KEYS[1], text, 'EX', ARGV[3])
+    if tonumber(text) > token then
+        if ARGV[3] == '0' then
+            redis.call('SET', KEYS[1], text)
+        else
+            redis.call('SET', KEYS[1], text, 'EX', ARGV[3])
+        end
+        token = tonumber(text)
     end
-    token = tonumber(text)
 end
 if free then
     redis.call('HSET', KEYS[2], ARGV[1], 1)

@@ -9,6 +9,6 @@
 -- Why so: a lock has one field, or two with the mode of a read/write lock. HSCAN looks at no more
 -- than a few even if the hash is somebody's large one.
 local ttl = redis.call('PTTL', KEYS[2])
-local fields = redis.call('HSCAN', KEYS[2], 0, 'COUNT', 1)[2]
+local fields = redis.call('HSCAN', KEYS[2], 0, 'COUNT', 16)[2]
 local at = fields[1] == 'mode' and 3 or 1
 return {fields[at] or '', fields[at + 1] or '0', ttl, redis.call('GET', KEYS[1]) or '0'}

@@ -4,8 +4,9 @@
 --
 -- KEYS   1 the token counter, 2 the lock
 -- ARGV   1 the channel, 2 the owner string that releases, 3 the heir's owner string, 4 the heir's
---        lease in ms, 5 how long a new token counter lives in s (0: ever), 6 how many of the
---        channel's subscribers are the client itself, or -1: do not ask others at all
+--        lease in ms, 5 how long a new token counter lives in s (0: ever), 6 what no token may be
+--        below (see acquire.lua), 7 how many of the channel's subscribers are the client itself, or
+--        -1: do not ask others at all
 -- Result > 0 passed on: the heir's token
 --        0   the tenure does not hold it
 --        -1  others wait: the tenure is released and the lock is free
@@ -24,24 +25,26 @@ if passed then
     end
     token = tonumber(redis.call('GET', KEYS[1]) or '') or 0
 else
-    if ARGV[6] ~= '-1' then
+    if ARGV[7] ~= '-1' then
         local heard = redis.pcall('PUBLISH', ARGV[1], '0')
-        if type(heard) == 'number' and heard > tonumber(ARGV[6]) then
+        if type(heard) == 'number' and heard > tonumber(ARGV[7]) then
             redis.call('HDEL', KEYS[2], ARGV[2])
             return -1
         end
     end
     token = redis.call('INCR', KEYS[1])
 end
-if token < 1e15 then
+if token < tonumber(ARGV[6]) then
     local now = redis.call('TIME')
     local text = now[1] .. string.rep('0', 6 - #now[2]) .. now[2]
-    if ARGV[5] == '0' then
-        redis.call('SET', KEYS[1], text)
-    else
-        redis.call('SET', KEYS[1], text, 'EX', ARGV[5])
+    if tonumber(text) > token then
+        if ARGV[5] == '0' then
+            redis.call('SET', KEYS[1], text)
+        else
+            redis.call('SET', KEYS[1], text, 'EX', ARGV[5])
+        end
+        token = tonumber(text)
     end
-    token = tonumber(text)
 end
 if passed then
     redis.call('PEXPIRE', KEYS[2], ARGV[4])
