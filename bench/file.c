@@ -14,7 +14,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 200, PAIRS_BETWEEN_LOOKS = 16 };
+enum { SLICE_MS = 70, PAIRS_BETWEEN_LOOKS = 16 };
 
 struct file_side {
     char path[128];
@@ -110,8 +110,8 @@ bool group_file(struct bench *bench)
         "file engine: CPU for a pair", "us", sample_cpu_us, 0, 1, "open+flock+close", MUST_NOT, 0};
     struct side sides[] = {{.kind = &ours_kind, .arg = bench}, {.kind = &flock_kind, .arg = bench}};
     static struct rounds rounds;
-    if (!rounds_run(
-            &rounds, bench->server, sides, 2, bench->rounds, bench_slice_ns(bench, SLICE_MS))) {
+    if (!rounds_run(&rounds, bench->server, sides, 2, bench_rounds_of_short(bench),
+            bench_slice_ns(bench, SLICE_MS))) {
         return false;
     }
     report_compare(&bench->report, "file", &rounds, &time);

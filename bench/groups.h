@@ -30,6 +30,10 @@ struct group {
 /* How long a slice lasts. */
 int64_t bench_slice_ns(const struct bench *bench, int64_t normal_ms);
 
+/* How many rounds a group with short slices runs: the more and shorter, the more alike is what the
+ * rest of the machine does to all sides. */
+size_t bench_rounds_of_short(const struct bench *bench);
+
 bool group_one_tcp(struct bench *bench);
 bool group_one_unix(struct bench *bench);
 bool group_waiting(struct bench *bench);

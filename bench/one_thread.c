@@ -22,7 +22,7 @@ enum {
     LATENCIES_MAX = 200000,
     WAITERS_MAX = 8,
     WAITED_NAME = 500000, /* of the locks that are held elsewhere */
-    SLICE_MS = 200,
+    SLICE_MS = 70,
 };
 
 struct single_arg {
@@ -296,8 +296,8 @@ static bool run_single_rounds(struct bench *bench, struct rounds *rounds, struct
     size_t side_count, enum placement placement)
 {
     place_server(bench->server, placement);
-    const bool good = rounds_run(
-        rounds, bench->server, sides, side_count, bench->rounds, bench_slice_ns(bench, SLICE_MS));
+    const bool good = rounds_run(rounds, bench->server, sides, side_count,
+        bench_rounds_of_short(bench), bench_slice_ns(bench, SLICE_MS));
     place_server(bench->server, PLACEMENT_FREE);
     return good;
 }

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ftw.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { START_ATTEMPTS = 3, START_WAIT_MS = 5000, STOP_WAIT_MS = 3000 };
+enum { START_ATTEMPTS = 3, START_WAIT_MS = 5000, STOP_WAIT_MS = 3000, DEPTH_MAX = 8 };
 
 static struct server the_server;
 static pid_t driver_pid;
@@ -150,6 +151,14 @@ static void end_process(pid_t pid)
     }
 }
 
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
 void server_stop(void)
 {
     if (getpid() != driver_pid) {
@@ -160,10 +169,8 @@ void server_stop(void)
         the_server.pid = 0;
     }
     if (the_server.directory[0] != '\0') {
-        char command[128];
-        snprintf(command, sizeof command, "rm -rf '%s'", the_server.directory);
-        if (system(command) != 0) {
-            fprintf(stderr, "bench: could not remove %s\n", the_server.directory);
+        if (nftw(the_server.directory, remove_entry, DEPTH_MAX, FTW_DEPTH | FTW_PHYS) != 0) {
+            progress("bench: could not remove %s\n", the_server.directory);
         }
         the_server.directory[0] = '\0';
     }

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ANSWER_WAIT_MS = 60000, STOP_WAIT_MS = 10000 };
+enum { ANSWER_WAIT_MS = 60000, STOP_WAIT_MS = 10000, DOT_ROUNDS = 3 };
 
 /* Other sides inherit the driver's end of the pipe, so its closing alone would not be noticed. */
 enum { LAST_ORDER = 0 };
@@ -171,7 +171,7 @@ static bool run(struct rounds *rounds, const struct server *server, struct side 
         good = run_slice(server, sides + i * together, together, slice_ns / 2, ignored);
     }
     for (size_t round = 0; good && round < rounds->count; round++) {
-        progress(".");
+        progress(round % DOT_ROUNDS == 0 ? "." : "");
         for (size_t i = 0; good && i < turns; i++) {
             good = run_slice(server, sides + i * together, together, slice_ns,
                 rounds->samples[round] + i * together);

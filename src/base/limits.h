@@ -19,7 +19,8 @@
 
 #define PAWL__PASSES_MAX 16          /* passes inside a process before others are offered a turn */
 #define PAWL__PASSES_US 10000        /* or this long, whichever comes first */
-#define PAWL__HOLD_OFF_US 100        /* the least pause after the lock was left to others */
+#define PAWL__HOLD_OFF_US 300        /* the least pause after the lock was left to others */
+#define PAWL__HOLD_OFF_MOST_US 10000 /* and the longest */
 #define PAWL__WATCH_LINGER_US 100000 /* a subscription nobody needs is kept so long */
 
 #endif

@@ -247,6 +247,7 @@ static void held_elsewhere(
 {
     tenure->attempt = 0;
     tenure->granted = false;
+    tenure->name->chained = false;
     if (op->fenced) {
         tenure->doubt = false;
     }
@@ -275,6 +276,14 @@ static void no_answer(
     wait_until(machine, tenure, now_us + pause_us);
 }
 
+/* A turn of this process: how often, and since when, it has had the lock without others between. */
+static void begin_turn(struct pawl__name *name, int64_t now_us)
+{
+    name->passes = name->chained ? name->passes + 1 : 0;
+    name->chain_us = name->chained ? name->chain_us : now_us;
+    name->chained = false;
+}
+
 static void granted(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
@@ -283,8 +292,7 @@ static void granted(
         tenure->doubt = false;
     }
     if (now_us < pawl__valid_until(op)) {
-        tenure->name->passes = 0;
-        tenure->name->chain_us = now_us;
+        begin_turn(tenure->name, now_us);
         pawl__hold_grant(machine, tenure, op, now_us);
         return;
     }

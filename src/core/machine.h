@@ -98,6 +98,7 @@ struct pawl__handle {
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
+    unsigned tenures;       /* that began through this handle and exist still */
     uint64_t through_id;    /* the tenure last acquired through this handle, */
     unsigned through_count; /* and how often without a release yet */
 };
@@ -184,9 +185,11 @@ struct pawl__name {
     struct pawl__op watch_op;
     uint64_t wakes;           /* wake-ups heard so far */
     bool deaf_once;           /* the next wake-up is the echo of our own release */
-    int64_t hold_off_us;      /* left to others until then */
+    int64_t hold_off_us;      /* left to others until then, */
+    int64_t turn_us;          /* and until then as long as they go on taking and releasing it */
     int64_t idle_us;          /* watched, but nobody has needed it since; NEVER: needed */
     unsigned passes;          /* since others were last offered a turn */
+    bool chained;             /* the next grant goes on with our turn, unless others come between */
     int64_t chain_us;         /* since when we keep it to ourselves */
     int64_t answered_us;      /* the last answer about this name */
     int64_t silent_us;        /* no answer since; NEVER: not silent */

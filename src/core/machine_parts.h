@@ -90,6 +90,7 @@ void pawl__hold_leave(
 int64_t pawl__valid_until(const struct pawl__op *op);
 
 /* release.c */
+int64_t pawl__hold_off_end(const struct pawl__machine *machine, int64_t now_us);
 void pawl__release_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 void pawl__release_again(

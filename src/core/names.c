@@ -59,14 +59,17 @@ void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
     name->handles++;
 }
 
-static void forget_handle(struct pawl__list *tenures, const struct pawl__handle *handle)
+/* What began through this handle goes on without it, and tells nobody. */
+static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handle)
 {
-    for (struct pawl__list *node = tenures->next; node != tenures; node = node->next) {
+    struct pawl__list *node = tenures->next;
+    for (; node != tenures && handle->tenures > 0; node = node->next) {
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
         if (tenure->handle == handle) {
             tenure->handle = NULL;
             tenure->lost.handle = NULL;
             tenure->risk.handle = NULL;
+            handle->tenures--;
         }
     }
 }

@@ -19,7 +19,6 @@
 
 #define AGAIN_FIRST_US 20000
 #define AGAIN_MOST_US 500000
-#define HOLD_OFF_MOST_US 10000
 
 /* ===== Asking ===== */
 
@@ -31,6 +30,12 @@ static void submit_main(struct pawl__machine *machine, struct pawl__tenure *tenu
     pawl__submit(machine, &tenure->main, kind, now_us);
 }
 
+/* Whether this process has kept the lock to itself long enough. */
+static bool had_a_turn(const struct pawl__name *name, int64_t now_us)
+{
+    return name->passes >= PAWL__PASSES_MAX || now_us - name->chain_us >= PAWL__PASSES_US;
+}
+
 static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     struct pawl__name *name = tenure->name;
@@ -38,8 +43,7 @@ static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenu
     heir->copy_us = now_us;
     tenure->main.heir_id = heir->id;
     tenure->main.lease_us = heir->lease_us;
-    tenure->main.offer =
-        name->passes >= PAWL__PASSES_MAX || now_us - name->chain_us >= PAWL__PASSES_US;
+    tenure->main.offer = had_a_turn(name, now_us);
     submit_main(machine, tenure, PAWL__OP_PASS, now_us);
 }
 
@@ -185,11 +189,31 @@ static void try_again(struct pawl__machine *machine, struct pawl__tenure *tenure
     pawl__tenure_arm(machine, tenure, due_us);
 }
 
+/* It is the others' turn: until we hear of the next release, or for a moment. */
+static void stand_back(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    name->hold_off_us = pawl__hold_off_end(machine, now_us);
+    name->turn_us = now_us + pawl__min64(now_us - name->chain_us, PAWL__HOLD_OFF_MOST_US);
+    name->deaf_once = name->watch == PAWL__WATCHED;
+}
+
+/* Others have heard that it is free. A caller that comes back at once is nearly always quicker than
+ * they are; that is fine for as long as a turn lasts. */
+static void end_turn(
+    struct pawl__machine *machine, struct pawl__name *name, bool others, int64_t now_us)
+{
+    name->chained = others && !had_a_turn(name, now_us);
+    if (others && !name->chained) {
+        stand_back(machine, name, now_us);
+    }
+}
+
 static void release_answered(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
     switch (op->answer) {
     case PAWL__DONE:
+        end_turn(machine, tenure->name, op->others, now_us);
         over(machine, tenure, PAWL_OK, NULL, now_us);
         break;
     case PAWL__GONE:
@@ -243,14 +267,20 @@ static void heir_gets(struct pawl__machine *machine, struct pawl__tenure *heir,
     }
 }
 
-/* Left to others: the heir goes back to the head of the queue, and we stand back for a moment. */
+/* Long enough for somebody who has heard of the release to ask. */
+int64_t pawl__hold_off_end(const struct pawl__machine *machine, int64_t now_us)
+{
+    int64_t pause_us = pawl__max64(PAWL__HOLD_OFF_US, 2 * machine->rtt_us);
+    return now_us + pawl__min64(pause_us, PAWL__HOLD_OFF_MOST_US);
+}
+
+/* Left to others: the heir goes back to the head of the queue, and we stand back: for a moment, or
+ * if they use it, for as long as we kept it to ourselves. */
 static void heir_stands_back(
     struct pawl__machine *machine, struct pawl__tenure *heir, int64_t now_us)
 {
     struct pawl__name *name = heir->name;
-    int64_t pause_us = pawl__max64(PAWL__HOLD_OFF_US, 2 * machine->rtt_us);
-    name->hold_off_us = now_us + pawl__min64(pause_us, HOLD_OFF_MOST_US);
-    name->deaf_once = name->watch == PAWL__WATCHED;
+    stand_back(machine, name, now_us);
     if (heir->request == NULL) {
         pawl__tenure_clean(machine, heir, now_us);
         return;

@@ -69,6 +69,7 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     pawl__list_init(&tenure->extending);
     pawl__list_push(&machine->tenures, &tenure->all);
     tenure->name->tenures++;
+    request->handle->tenures++;
     return tenure;
 }
 
@@ -101,6 +102,9 @@ bool pawl__tenure_free(struct pawl__machine *machine, struct pawl__tenure *tenur
         return false;
     }
     tenure->name->tenures--;
+    if (tenure->handle != NULL) {
+        tenure->handle->tenures--;
+    }
     pawl__list_remove(&tenure->all);
     pawl__free(tenure->main.error);
     pawl__free(tenure->side.error);

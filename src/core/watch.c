@@ -78,6 +78,12 @@ static void wake(struct pawl__machine *machine, struct pawl__name *name, int64_t
         return;
     }
     name->deaf_once = false;
+    if (now_us < pawl__min64(name->hold_off_us, name->turn_us)) {
+        /* It is still their turn, and they use it. */
+        name->hold_off_us = pawl__min64(name->turn_us, pawl__hold_off_end(machine, now_us));
+        pawl__touch(machine, name);
+        return;
+    }
     name->hold_off_us = now_us;
     if (is_waiting(name)) {
         pawl__claim_ask(machine, name->active, now_us);

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fds.h"
 #include "base/limits.h"
 #include "engine/memory/table.h"
 
@@ -22,7 +21,6 @@
 struct shared {
     struct pawl__list node; /* in the list of all */
     char *name;
-    uint64_t fork_count; /* a child begins with tables of its own */
     unsigned users;
     struct pawl__memory_table table;
 };
@@ -49,10 +47,19 @@ static void unlock(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* A child must not inherit the mutex from a thread that it did not inherit. */
+/* A child begins anew: the mutex may have been taken by a thread that it did not inherit, and the
+ * tables are its parent's. fork() does not wait for the mutex, because whoever has it may in turn
+ * wait for something else that a fork takes. */
+static void forget_parent(void)
+{
+    pthread_mutex_init(&mutex, NULL);
+    pthread_cond_init(&visitors_left, NULL);
+    pawl__list_init(&all);
+}
+
 static void guard_forks(void)
 {
-    pthread_atfork(lock, unlock, unlock);
+    pthread_atfork(NULL, NULL, forget_parent);
 }
 
 /* ===== Tables ===== */
@@ -61,7 +68,7 @@ static struct shared *shared_find(const char *name)
 {
     for (struct pawl__list *node = all.next; node != &all; node = node->next) {
         struct shared *shared = PAWL__CONTAINER(node, struct shared, node);
-        if (shared->fork_count == pawl__fork_count() && strcmp(shared->name, name) == 0) {
+        if (strcmp(shared->name, name) == 0) {
             return shared;
         }
     }
@@ -75,7 +82,6 @@ static struct shared *shared_new(const char *name)
         return NULL;
     }
     shared->name = pawl__strdup(name);
-    shared->fork_count = pawl__fork_count();
     if (shared->name == NULL || !pawl__memory_init(&shared->table)) {
         pawl__free(shared->name);
         pawl__free(shared);

@@ -43,9 +43,8 @@ struct pawl__commands {
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s);
 void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor);
 
-/* Write one operation, or up to PAWL__RENEWALS_MAX renewals linked by next. False: no room, nothing
- * put.
- */
+/* Write one operation, or up to PAWL__RENEWALS_MAX renewals linked by next. False: there is no
+ * room, and nothing was written. */
 __attribute__((warn_unused_result)) bool pawl__command_put(struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole);
 

@@ -77,6 +77,8 @@ static pawl_status read_unix(struct pawl__redis_config *config, struct pawl__url
 
 static pawl_status read_credentials(struct pawl__redis_config *config, struct pawl__url *url)
 {
+    const char *user = url->user != NULL ? url->user : "default";
+    pawl__printable(user, strlen(user), config->shown_user, sizeof config->shown_user);
     const pawl_status status = pawl__url_password(url, &config->password);
     if (status != PAWL_OK || url->user == NULL) {
         return status;

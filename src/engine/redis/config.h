@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the server is and how to greet it: what a redis:// or redis+unix:// URL says, and the part
- * of the client's settings that connections need. Read once, never changed, so any thread may look.
- */
+ * of the client's settings that connections need. Set once, so that any thread may look. */
 #ifndef PAWL_ENGINE_REDIS_CONFIG_H
 #define PAWL_ENGINE_REDIS_CONFIG_H
 
@@ -12,9 +11,10 @@ struct pawl__redis_config {
     char *host; /* NULL: the unix socket `path` */
     char port[6];
     char *path;
-    char *peer;     /* "host:port" or the path, made fit to print, for sentences */
-    char *user;     /* NULL: "default" */
-    char *password; /* NULL: none is given to the server */
+    char *peer;          /* "host:port" or the path, made fit to print, for sentences */
+    char *user;          /* NULL: "default" */
+    char *password;      /* NULL: none is given to the server */
+    char shown_user[64]; /* the user made fit to print, for sentences */
     int64_t db;
     int64_t token_ttl_s; /* of a new token counter; 0: it stays for ever */
     struct pawl__settings settings;

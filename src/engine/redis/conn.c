@@ -82,8 +82,7 @@ int64_t pawl__conn_pending_due(const struct pawl__conn *conn)
 
 /* ===== Queueing commands ===== */
 
-/* Cut the next command's worth from a list: one operation, or as many renewals as one script takes.
- */
+/* Cut the next command's worth from a list: one operation, or as many renewals as fit a script. */
 static struct pawl__op *cut_batch(struct pawl__op **ops)
 {
     struct pawl__op *first = *ops;
@@ -263,8 +262,7 @@ static void submit_failed(struct pawl__conn *conn, const char *why, struct pawl_
     pawl__conn_lose(conn, pawl__now_us(), PAWL_UNAVAILABLE, why, effects);
 }
 
-/* A server that ends idle connections, or was restarted, is noticed before something is sent to it.
- */
+/* A server that has ended the idle connection, or was restarted, is noticed before it is asked. */
 static void look_after_idling(
     struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects)
 {

@@ -18,11 +18,11 @@
  *
  * Invariants
  *  - `mutex` guards all fields that are not said to be otherwise. It is never held while the host
- * is called.
+ *    is called.
  *  - link.in and link.reader belong to whoever sits. Only who sits closes the connection.
  *  - Operations that have left are completed by who sits, before it gets up. So somebody who sits
- * down is either done already or its answer is still to come, and recv cannot miss the end of its
- * own wait.
+ *    down is either done already or its answer is still to come, and recv cannot miss the end of
+ *    its own wait.
  *  - Nobody sits and followers exist: at least one of them is awake and will look. */
 #ifndef PAWL_ENGINE_REDIS_CONN_H
 #define PAWL_ENGINE_REDIS_CONN_H
@@ -50,12 +50,11 @@ struct pawl__conn {
     struct pawl__seat seat;
     struct pawl__waiter *poller; /* who sits, while it polls and may be nudged */
     int64_t asleep_us;           /* until then, unless something arrives */
-    struct pawl__waiter
-        *called;               /* the follower that was asked to sit down and has not looked yet */
-    uint64_t called_at;        /* completion_count then */
-    int64_t called_us;         /* active_us then */
-    uint64_t completion_count; /* how often operations were completed */
-    int64_t active_us;         /* when something was last submitted */
+    struct pawl__waiter *called; /* a follower asked to sit down that has not looked yet */
+    uint64_t called_at;          /* completion_count then */
+    int64_t called_us;           /* active_us then */
+    uint64_t completion_count;   /* how often operations were completed */
+    int64_t active_us;           /* when something was last submitted */
     struct pawl__slots slots;
     struct pawl__op *pending; /* kept for the next connection, linked by next; engine[0] is set of
                                  those who nobody drives for */
@@ -92,16 +91,15 @@ void pawl__conn_pump(struct pawl__conn *conn);
 /* May the user work on this place? PAWL_OK also if that is not known. Sets the last error. */
 pawl_status pawl__conn_check_rights(struct pawl__conn *conn, struct pawl__redis_place *place);
 
-/* ===== Between conn.c (what goes in), replies.c (what comes out) and drive.c (who does it). Mutex
- * held. ===== */
+/* ===== Between conn.c (what goes in), replies.c (what comes out), drive.c (who does it) ===== */
+/* All with the mutex held. */
 
 /* Queue one command for an operation, or for renewals linked by next, on a READY connection. */
 void pawl__conn_put(
     struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects);
 bool pawl__conn_takes_commands(const struct pawl__conn *conn);
 
-/* Send what is queued if nobody else is about to: who sits sleeps, or nobody sits and nobody will.
- */
+/* Send what is queued if nobody else is about to: who sits, sleeps; or nobody sits or will. */
 void pawl__conn_send(struct pawl__conn *conn, bool driven, struct pawl__effects *effects);
 
 /* Nobody answers this question about rights any more: nothing was denied. */

@@ -396,7 +396,8 @@ size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due
         count = fds[0].fd >= 0 ? 1 : 0;
         *due_us =
             pawl__min64(*due_us, ready ? pawl__slots_due(&conn->slots) : connecting_due(conn));
-    } else if (ready && conn->asleep && conn->asleep_us > pawl__slots_due(&conn->slots) + LATE_US) {
+    } else if (ready && conn->asleep &&
+               conn->asleep_us > pawl__later(pawl__slots_due(&conn->slots), LATE_US)) {
         *due_us = pawl__min64(*due_us, pawl__slots_due(&conn->slots));
     }
     pthread_mutex_unlock(&conn->mutex);

@@ -3,8 +3,7 @@
  *
  * The first word is the code. Errors that were raised inside a script are harder: Redis 7 puts the
  * code first and the place in the script behind, Redis 6 begins with "ERR Error running script" and
- * has the code somewhere in the middle, and both have denials of the access list without any code.
- */
+ * has it somewhere in the middle, and both have denials of the access list without any code. */
 #include "engine/redis/errors.h"
 
 #include "base/alloc.h"

@@ -2,8 +2,7 @@
 /* The greeting; greet.h says what is said and why.
  *
  * Two flights: HELLO, SELECT and INFO go out together; what depends on their answers follows
- * together. Replies come in the order of the commands, so one step after the other takes its own.
- */
+ * together. Replies come in the order of the commands, so each step in its turn takes its own. */
 #include "engine/redis/greet.h"
 
 #include "base/alloc.h"
@@ -33,6 +32,19 @@ static enum pawl__greet_result fail(struct pawl__greet *greet, pawl_status statu
     return PAWL__GREET_FAILED;
 }
 
+/* The server's words, fit to print. A server that repeats our password is not quoted. */
+static void show(
+    const struct pawl__greet *greet, const char *text, size_t size, char shown[SHOWN_SIZE])
+{
+    const char *password = greet->config->password;
+    if (password != NULL && password[0] != '\0' &&
+        memmem(text, size, password, strlen(password)) != NULL) {
+        snprintf(shown, SHOWN_SIZE, "an error that repeats the password");
+        return;
+    }
+    pawl__printable(text, size, shown, SHOWN_SIZE);
+}
+
 static enum pawl__greet_result fail_memory(struct pawl__greet *greet)
 {
     return fail(greet, PAWL_NO_MEMORY, pawl__strdup("no memory for the greeting"));
@@ -48,17 +60,13 @@ static void warn(struct pawl__greet *greet, char *warning)
     }
 }
 
-static const char *user_of(const struct pawl__greet *greet)
-{
-    return greet->config->user != NULL ? greet->config->user : "default";
-}
-
 /* ===== What is said ===== */
 
 static bool put_hello(const struct pawl__greet *greet, struct pawl__buffer *out)
 {
     const char *password = greet->config->password;
-    const char *const words[] = {"HELLO", "3", "AUTH", user_of(greet), password};
+    const char *user = greet->config->user != NULL ? greet->config->user : "default";
+    const char *const words[] = {"HELLO", "3", "AUTH", user, password};
     return pawl__resp_put_command(out, password != NULL ? 5 : 2, words, NULL);
 }
 
@@ -122,11 +130,11 @@ static enum pawl__greet_result fail_hello(struct pawl__greet *greet, const char 
 {
     char shown[SHOWN_SIZE];
     const char *peer = greet->config->peer;
-    pawl__printable(text, size, shown, sizeof shown);
+    show(greet, text, size, shown);
     if (pawl__redis_error_is(text, size, "WRONGPASS")) {
         return fail(greet, PAWL_DENIED,
-            pawl__format(
-                "%s does not accept this user and password (user '%s')", peer, user_of(greet)));
+            pawl__format("%s does not accept this user and password (user '%s')", peer,
+                greet->config->shown_user));
     }
     if (pawl__redis_error_is(text, size, "NOAUTH")) {
         return fail(greet, PAWL_DENIED,
@@ -157,12 +165,12 @@ static enum pawl__greet_result fail_strange(struct pawl__greet *greet, const cha
 static enum pawl__greet_result fail_select(struct pawl__greet *greet, const char *text, size_t size)
 {
     char shown[SHOWN_SIZE];
-    pawl__printable(text, size, shown, sizeof shown);
+    show(greet, text, size, shown);
     const long long db = (long long)greet->config->db;
     if (pawl__redis_error_is_denial(text, size)) {
         return fail(greet, PAWL_DENIED,
             pawl__format("the user may not choose database %lld; add: ACL SETUSER %s +select", db,
-                user_of(greet)));
+                greet->config->shown_user));
     }
     const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0);
     pawl__free(verdict.sentence);
@@ -308,7 +316,7 @@ static enum pawl__greet_result take_info(struct pawl__greet *greet,
         warn(greet,
             pawl__format("%s does not let us look whether it may evict locks; add: ACL SETUSER %s "
                          "+info",
-                greet->config->peer, user_of(greet)));
+                greet->config->peer, greet->config->shown_user));
     }
     return say_rest(greet, out);
 }
@@ -325,7 +333,7 @@ static enum pawl__greet_result take_kill(
         warn(greet,
             pawl__format("%s does not let us end an old connection of our own; add: ACL SETUSER %s "
                          "+client|kill",
-                greet->config->peer, user_of(greet)));
+                greet->config->peer, greet->config->shown_user));
     }
     greet->step = PAWL__GREET_LOAD;
     return PAWL__GREET_MORE;
@@ -363,7 +371,7 @@ static enum pawl__greet_result take_rights(struct pawl__greet *greet,
         return fail(greet, PAWL_DENIED,
             pawl__format("%s does not let the user run scripts; add: ACL SETUSER %s +evalsha +eval "
                          "+script|load",
-                greet->config->peer, user_of(greet)));
+                greet->config->peer, greet->config->shown_user));
     }
     greet->restricted = pawl__rights_any_missing(reply);
     return finish(greet);

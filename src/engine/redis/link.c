@@ -15,10 +15,11 @@
 enum {
     US_PER_MS = 1000,
     RECEIVE_SIZE = 16 << 10, /* room for one receive */
+    ROUNDS_MAX = 16,         /* of receiving in one go */
     BACKOFF_US = 10 * US_PER_MS,
     BACKOFF_US_MAX = 1000 * US_PER_MS,
-    NUMBER_SIZE_MAX = 21, /* of a number of up to 17 digits with its frame: never an overflow */
     STABLE_US = 1000 * US_PER_MS, /* a connection that lived so long was a good one */
+    DIGITS_MAX = 18,              /* of a number that is read quickly: so many never overflow */
 };
 
 void pawl__link_init(struct pawl__link *link, const struct pawl__redis_config *config,
@@ -169,18 +170,17 @@ enum pawl__stream_result pawl__link_receive_now(struct pawl__link *link)
  * The size of the reply, or 0. */
 static size_t read_number(const char *data, size_t size, int64_t *number_out)
 {
-    const size_t end = size < NUMBER_SIZE_MAX ? size : NUMBER_SIZE_MAX;
     const bool negative = size > 1 && data[1] == '-';
     const size_t first = negative ? 2 : 1;
+    const size_t end = size < first + DIGITS_MAX ? size : first + DIGITS_MAX;
     int64_t number = 0;
     size_t at = first;
     while (at < end && data[at] >= '0' && data[at] <= '9') {
         number = number * 10 + (data[at] - '0');
         at++;
     }
-    const bool whole = at > first && at + 1 < end && data[at] == '\r' && data[at + 1] == '\n';
-    const bool canonical = data[first] != '0' || (at == 2 && !negative);
-    if (!whole || !canonical) {
+    const bool whole = at > first && at + 1 < size && data[at] == '\r' && data[at + 1] == '\n';
+    if (!whole || (data[first] == '0' && (at > first + 1 || negative))) {
         return 0;
     }
     *number_out = negative ? -number : number;
@@ -231,10 +231,13 @@ static enum pawl__link_event take_replies(struct pawl__link *link, int64_t now_u
         if (parsed == PAWL__RESP_MORE) {
             return PAWL__LINK_WAITING;
         }
+        if (parsed == PAWL__RESP_NO_MEMORY) {
+            return fail(link, now_us, PAWL_NO_MEMORY, pawl__strdup("no memory for the greeting"));
+        }
         if (parsed != PAWL__RESP_COMPLETE) {
             return fail(link, now_us, PAWL_PROTOCOL,
                 pawl__format("%s does not speak the Redis protocol: %s", link->config->peer,
-                    parsed == PAWL__RESP_BROKEN ? link->reader.broken : "no memory"));
+                    link->reader.broken));
         }
         if (pawl__resp_is_push(reply)) {
             continue;
@@ -252,9 +255,10 @@ static enum pawl__link_event take_replies(struct pawl__link *link, int64_t now_u
     }
 }
 
+/* A few rounds at a time: a server that never stops sending must not keep us from the clock. */
 static enum pawl__link_event go_on_greeting(struct pawl__link *link, int64_t now_us)
 {
-    for (;;) {
+    for (int round = 0; round < ROUNDS_MAX; round++) {
         const bool sent = pawl__link_flush(link) != PAWL__STREAM_FAILED;
         /* Even then: a server that turns us away says why before it closes. */
         const enum pawl__stream_result result = pawl__link_receive_now(link);

@@ -7,8 +7,9 @@
  *      └───────────────────────────────────────────────────┘
  *
  * Nothing here waits. Whoever drives the connection calls advance(), which does what can be done at
- * once, then polls what poll() names until due(), and calls advance() again. After a failure the
- * next attempt follows at once, then after 10 ms, doubling up to 1 s, with jitter.
+ * once, then polls what poll() names until due(), and calls advance() again. After a loss the next
+ * attempt follows at once; after each attempt that fails, or a connection that does not last, the
+ * pause doubles from 10 ms up to 1 s, with jitter.
  *
  * No locks: the owner's mutex guards everything, except that `in` and `reader` belong to the one
  * thread that reads (the owner's seat). Positions count all bytes ever queued on the current
@@ -104,8 +105,8 @@ static inline uint64_t pawl__link_position(const struct pawl__link *link)
     return link->sent_size + pawl__buffer_size(&link->out);
 }
 
-/* Our end of a READY connection as the server writes it, "127.0.0.1:40000"; "" for a unix socket.
- */
+/* Our end of a READY connection as the server writes it, "127.0.0.1:40000"; "" if it is a unix
+ * socket. */
 void pawl__link_address(const struct pawl__link *link, char address[PAWL__SOCKET_NAME_SIZE]);
 
 #endif

@@ -37,8 +37,7 @@ bool pawl__push_init(struct pawl__push *push, struct pawl__host *host,
 
 /* ===== Telling the host ===== */
 
-/* Names are copied out of the buffer, for the place may be closed meanwhile. Who calls this, sits.
- */
+/* The buffer has copies of the names, for a place may be closed meanwhile. Who calls this, sits. */
 static void wake_names(struct pawl__push *push)
 {
     while (pawl__buffer_size(&push->woken) > 0) {
@@ -183,8 +182,7 @@ void pawl__push_drive(struct pawl__push *push, struct pawl__waiter *waiter, int6
 
 /* ===== Submitting ===== */
 
-/* A server that ended an idle connection is noticed before something is asked of it. Nobody sits.
- */
+/* A server that has ended the idle connection is noticed before it is asked. The caller sits. */
 static void look_after_idling(
     struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
 {

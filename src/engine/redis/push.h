@@ -14,8 +14,8 @@
  * Replies come in the order of the commands, confirmations as pushes, refusals as plain errors,
  * messages in between; so `asks`, a queue of what was asked, tells what a refusal is about.
  *
- * Threads: as in conn.h; `mutex` guards everything, link.in and link.reader belong to who sits, and
- * only who sits closes the connection. */
+ * Threads: as in conn.h; `mutex` guards everything, link.in, link.reader and `woken` belong to who
+ * sits, and only who sits closes the connection. */
 #ifndef PAWL_ENGINE_REDIS_PUSH_H
 #define PAWL_ENGINE_REDIS_PUSH_H
 
@@ -37,9 +37,8 @@ struct pawl__ask {
 struct pawl__push {
     struct pawl__host *host;
     const struct pawl__redis_config *config;
-    int wake_fd; /* for the leader's poll */
-    _Atomic unsigned
-        *watches_open; /* WATCH operations without an answer; changed under the mutex */
+    int wake_fd;                    /* for the leader's poll */
+    _Atomic unsigned *watches_open; /* WATCH without an answer; changed under the mutex */
 
     pthread_mutex_t mutex;
     struct pawl__link link;
@@ -86,8 +85,7 @@ void pawl__push_start(struct pawl__push *push, struct pawl__op *op, struct pawl_
 /* The connection is READY: subscribe to all that is wanted. */
 void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects);
 
-/* An attempt has failed, or a READY connection is given up: who waits for a confirmation is told.
- */
+/* An attempt has failed, or a READY connection is given up: who waits to be confirmed is told. */
 void pawl__push_not_opened(struct pawl__push *push, struct pawl__effects *effects);
 void pawl__push_lose(struct pawl__push *push, int64_t now_us, pawl_status status, const char *why,
     struct pawl__effects *effects);

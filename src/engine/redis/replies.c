@@ -43,9 +43,9 @@ static void take_check(
         }
     }
     if (pawl__rights_any_missing(reply)) {
-        const char *user = conn->config->user != NULL ? conn->config->user : "default";
         check->denied = true;
-        check->sentence = pawl__rights_sentence(reader, reply, user, check->place);
+        check->sentence =
+            pawl__rights_sentence(reader, reply, conn->config->shown_user, check->place);
     }
     pawl__conn_end_check(check);
 }
@@ -54,9 +54,9 @@ static void take_check(
 static bool split_renewals(struct pawl__conn *conn, const struct pawl__slot *slot,
     const struct pawl__resp_node *reply, struct pawl__effects *effects)
 {
-    const char *text = pawl__resp_text(&conn->link.reader, reply);
     if (slot->ops->next == NULL || !pawl__resp_is_error(reply) ||
-        !pawl__redis_error_is_denial(text, reply->text_size)) {
+        !pawl__redis_error_is_denial(
+            pawl__resp_text(&conn->link.reader, reply), reply->text_size)) {
         return false;
     }
     struct pawl__op *ops = slot->ops;

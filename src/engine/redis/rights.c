@@ -101,7 +101,8 @@ bool pawl__rights_any_missing(const struct pawl__resp_node *reply)
 }
 
 char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
-    const struct pawl__resp_node *reply, const char *user, const struct pawl__redis_place *place)
+    const struct pawl__resp_node *reply, const char *shown_user,
+    const struct pawl__redis_place *place)
 {
     const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
     const struct subject subjects[] = {
@@ -115,7 +116,6 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
         add_subject(&problem, &remedy, reader, reply, &subjects[i]);
     }
-    char shown[SHOWN_SIZE];
-    return pawl__format("the user may not run %s; add: ACL SETUSER %s%s", problem.text,
-        pawl__printable(user, strlen(user), shown, sizeof shown), remedy.text);
+    return pawl__format(
+        "the user may not run %s; add: ACL SETUSER %s%s", problem.text, shown_user, remedy.text);
 }

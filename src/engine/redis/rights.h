@@ -13,6 +13,7 @@ bool pawl__rights_any_missing(const struct pawl__resp_node *reply);
 /* One sentence with every right that is missing and the words for ACL SETUSER that grant it. NULL:
  * no memory. */
 char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
-    const struct pawl__resp_node *reply, const char *user, const struct pawl__redis_place *place);
+    const struct pawl__resp_node *reply, const char *shown_user,
+    const struct pawl__redis_place *place);
 
 #endif

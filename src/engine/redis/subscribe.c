@@ -273,7 +273,7 @@ static void denied(struct pawl__push *push, struct pawl__redis_place *place, con
         "the user may not subscribe to '%s'; add: ACL SETUSER %s +subscribe "
         "&redisson_lock__channel:*",
         pawl__printable(place->channel.bytes, place->channel.size, shown, sizeof shown),
-        push->config->user != NULL ? push->config->user : "default");
+        push->config->shown_user);
     refuse(push, place, verdict.status, verdict.again,
         verdict.status == PAWL_DENIED || verdict.sentence == NULL ? sentence : verdict.sentence,
         effects);

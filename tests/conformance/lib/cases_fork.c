@@ -7,12 +7,15 @@
 #include "conformance/lib/tools.h"
 
 #include "support/resources.h"
+#include "support/thread.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #define CHILDREN 20
+#define FORKS 600
+#define COMERS 8
 #define PIPE_ENDS 2 /* descriptors that a child has of its own */
 
 /* What the parent has when it forks. */
@@ -297,6 +300,66 @@ static void fork_while_threads_work(const struct suite *suite)
     check_parent(&it);
 }
 
+/* ===== While threads end ===== */
+
+struct coming_and_going {
+    pawl_lock *lock;
+    _Atomic bool enough;
+};
+
+static void *end_as_holder(void *arg)
+{
+    const pawl_status status = pawl_lock_acquire(arg, PAWL_TRY);
+    (void)status; /* held or busy: it ends here */
+    return NULL;
+}
+
+static pawl_status let_threads_end(void *arg)
+{
+    struct coming_and_going *it = arg;
+    while (!atomic_load(&it->enough)) {
+        pthread_t thread;
+        thread_start(&thread, end_as_holder, it->lock);
+        pthread_join(thread, NULL);
+    }
+    return PAWL_OK;
+}
+
+static pawl_status come_and_go(void *arg)
+{
+    struct coming_and_going *it = arg;
+    while (!atomic_load(&it->enough)) {
+        if (pawl_lock_acquire(it->lock, 50) == PAWL_OK) {
+            pawl_lock_release(it->lock);
+        }
+    }
+    return PAWL_OK;
+}
+
+/* The end of a thread goes through every client of the process, and so does a fork. */
+static void fork_while_threads_end(const struct suite *suite)
+{
+    static struct coming_and_going it;
+    const pawl_lock_options options = fixed_options(10);
+    struct actor *actors[COMERS];
+    it.lock = open_lock(open_client(suite), suite->name, &options);
+    atomic_store(&it.enough, false);
+    for (size_t i = 0; i < COMERS; i++) {
+        actors[i] = actor_new();
+        actor_call(actors[i], i < COMERS / 2 ? let_threads_end : come_and_go, &it);
+    }
+    stop_at_end(&it.enough);
+    alarm((unsigned)(3 * SOON_MS / 1000)); /* nothing else ends a fork() that hangs */
+    for (int i = 0; i < FORKS; i++) {
+        run_child(do_nothing, NULL);
+    }
+    alarm(0);
+    atomic_store(&it.enough, true);
+    for (size_t i = 0; i < COMERS; i++) {
+        EXPECT(PAWL_OK, actor_answer(actors[i]));
+    }
+}
+
 static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_FORK, a_child_cannot_use_what_it_inherits),
     SUITE_CASE(FLAG_FORK, a_child_has_none_of_our_descriptors),
@@ -307,6 +370,7 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_FORK, a_child_opens_its_own),
     SUITE_CASE(FLAG_FORK, a_grandchild_inherits_nothing_either),
     SUITE_CASE(FLAG_FORK, fork_while_threads_work),
+    SUITE_CASE(FLAG_FORK, fork_while_threads_end),
 };
 
 SUITE_GROUP(suite_fork, cases);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Judges whether others get their turn (oracle O8), in runs with a crowd at one lock and no faults.
  *
- * A client that passes the lock on among its own callers has to offer it every 16 passes or 10 ms.
- * So while another client wants the lock and is subscribed to it, a row of grants without the lock
- * becoming free is short. A client that left it to others is not the next to have it. And nobody is
- * overtaken for ever: with like ways to the backend, each client that waits gets it after a while.
- */
+ * A client that passes the lock on among its own callers, or comes back for it at once, has to let
+ * others have it after 16 times or 10 ms. So while another client wants the lock and is subscribed
+ * to it, a row of grants inside one client is short. A client that left it to others is not the
+ * next to have it. And nobody is overtaken for ever: with like ways to the backend, each client
+ * that waits gets it after a while. */
 #include "sim.h"
 
 #include "base/clock.h"
@@ -92,7 +92,8 @@ void sim_fair_granted(struct sim_world *world, const struct sim_claim *claim, bo
         sim_fail(world, "O8", "client %u takes at once what it left to others", winner->index);
     }
     world->left_by[name] = NULL;
-    if (!passed) {
+    if (world->row_client[name] != winner) {
+        world->row_client[name] = winner;
         world->row_count[name] = 0;
         world->row_us[name] = world->now_us;
     }

@@ -179,7 +179,8 @@ static bool is_fenced_off(const struct sim_call *call)
 void sim_net_arrive(struct sim_world *world, struct sim_event *event)
 {
     struct sim_call *call = event->call;
-    if (call->dropped || world->down || is_fenced_off(call)) {
+    bool died = world->plan.session && call->life != call->client->life; /* and all of it */
+    if (call->dropped || world->down || died || is_fenced_off(call)) {
         return;
     }
     struct sim_client *client = call->client;

@@ -174,6 +174,7 @@ static void review(struct sim_world *world)
     if (world->now_us > world->heal_until_us) {
         sim_fail(world, "O7", "%s takes longer than it may after all has healed",
             world->closing ? "closing" : "some call");
+        world->stopped = true;
     }
     if (world->closing) {
         return;
@@ -267,9 +268,10 @@ void sim_run(struct sim_world *world, uint64_t seed, bool verbose)
         review(world);
         if (world->stats.events > EVENTS_MOST) {
             sim_fail(world, "O7", "events without end");
+            world->stopped = true;
         }
     }
-    if (world->failure[0] == '\0') {
+    if (world->failure[0] == '\0' && !world->stopped) {
         check_end(world);
     }
     world->stats.virtual_us = world->now_us - START_US;

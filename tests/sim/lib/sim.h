@@ -307,6 +307,7 @@ struct sim_world {
     bool healing; /* no more faults */
     bool closing; /* no more callers */
     int64_t heal_until_us;
+    bool stopped;    /* it would not end by itself */
     bool in_machine; /* allocations may fail */
 
     struct pawl__memory_table table;
@@ -322,7 +323,8 @@ struct sim_world {
     int64_t token_seen_us[SIM_NAMES_MAX];
     int64_t taken_us[SIM_NAMES_MAX][SIM_BREAKS_MAX]; /* when locks were taken away */
     unsigned taken_count[SIM_NAMES_MAX];
-    unsigned row_count[SIM_NAMES_MAX]; /* of grants since the lock was last free */
+    const struct sim_client *row_client[SIM_NAMES_MAX];
+    unsigned row_count[SIM_NAMES_MAX]; /* of grants in one client, one after the other */
     int64_t row_us[SIM_NAMES_MAX];
     const struct sim_client *left_by[SIM_NAMES_MAX]; /* to others that wait; NULL: nobody */
 

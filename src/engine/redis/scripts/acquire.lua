@@ -3,8 +3,8 @@
 -- Give a tenure the lock if it is free or the tenure's own already.
 --
 -- KEYS   1 the token counter, 2 the lock
--- ARGV   1 the owner string, 2 the lease in ms, 3 how long a new token counter lives in s (0: ever),
---        4 what no token may be below: the server's time in us when the client connected
+-- ARGV   1 the owner string, 2 the lease in ms, 3 how long a new token counter lives in s
+--        (0: ever), 4 what no token may be below: the server's time in us when the client connected
 -- Result > 0  granted: the token
 --        -1   held by somebody else, nobody knows for how long (the key has no TTL)
 --        < -1 held by somebody else for -2 - result ms at most
@@ -12,10 +12,10 @@
 -- Why so: the layout is Redisson's (a hash, the owner's field counts its holds, the key has a TTL),
 -- and a waiter of Redisson sleeps for ever when the TTL is missing, so a lock that cannot be given
 -- one is taken back. Asked again by the same tenure, nothing is counted twice: the field stays, the
--- token is the one given before. A counter below the floor was new, lost, set back by a restart from
--- an old snapshot, or Redisson's own; it goes on from the server's clock in microseconds, which no
--- counter has reached yet. That number is put together as text, because Lua would lose digits of it
--- when it makes one.
+-- token is the one given before. A counter below the floor was new, lost, set back by a restart
+-- from an old snapshot, or Redisson's own; it goes on from the server's clock in microseconds,
+-- which no counter has reached yet. That number is put together as text, because Lua would lose
+-- digits of it when it makes one.
 local ttl = redis.call('PTTL', KEYS[2])
 local free = ttl == -2
 local token
