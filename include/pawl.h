@@ -225,6 +225,7 @@ typedef struct pawl_lock_options {
 
 /* Open a lock by its name: 1 to 1024 bytes, no NUL. This asks nothing of the backend but, where the
  * credentials are restricted, whether they suffice for this name. NULL options: the defaults.
+ * WAITS: timeout, in that case.
  *
  * A hold belongs to the client, the name and the owner, not to the handle: another handle of the
  * same client and name in the same thread re-enters, and the options of the first acquire rule. */
@@ -304,8 +305,8 @@ typedef struct pawl_lock_info {
 /* Ask the backend who holds the lock. The caller sets info_out->size. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_inspect(pawl_lock *lock, pawl_lock_info *info_out);
 
-/* Take the lock away from whoever holds it. The holder learns that it is lost. PAWL_NOT_HELD: it
- * was free. WAITS: timeout. */
+/* Take the lock away from whoever holds it. The holder learns that it is lost, at its next renewal
+ * or call at the latest. PAWL_NOT_HELD: it was free. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_break(pawl_lock *lock);
 
 #ifdef __cplusplus

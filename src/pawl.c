@@ -247,6 +247,7 @@ static pawl_lock *lock_new(pawl_client *client, const char *name, const pawl_loc
     handle->max_hold_us = options->max_hold_ms * 1000;
     handle->warn_us = (options->warn_ms > 0 ? options->warn_ms : options->lease_ms / 3) * 1000;
     lock->client = client;
+    lock->self = lock;
     lock->name = pawl__strdup(name);
     lock->forks = pawl__fork_count();
     lock->on_risk = options->on_risk;
@@ -325,6 +326,62 @@ static uint64_t owner_of(const pawl_lock *lock)
     return lock->handle.owner != 0 ? lock->handle.owner : pawl__owner_of_thread();
 }
 
+/* The caller's hold as it is now. */
+struct hold {
+    bool valid; /* false: lost, and still to be released */
+    unsigned count;
+    uint64_t id;
+    uint64_t token;
+    int64_t left_us; /* PAWL__NEVER: no limit */
+};
+
+/* Inside the client and the lock. False: the caller has none. */
+static bool peek(pawl_lock *lock, struct hold *hold_out)
+{
+    pawl_client *client = lock->client;
+    struct pawl__todo todo;
+    pawl__client_lock(client);
+    int64_t now_us = pawl__now_us();
+    const struct pawl__tenure *tenure =
+        pawl__machine_find(&client->machine, &lock->handle, owner_of(lock), now_us);
+    bool found = tenure != NULL;
+    if (found) {
+        bool limited = tenure->deadline_us != PAWL__NEVER;
+        *hold_out = (struct hold){tenure->state == PAWL__TENURE_HELD, tenure->count, tenure->id,
+            tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
+    }
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+    return found;
+}
+
+/* The same from outside. */
+static bool look(const pawl_lock *lock, struct hold *hold_out)
+{
+    if (lock_usable(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
+        return false;
+    }
+    pawl_lock *self = lock->self;
+    pawl_client *client = self->client;
+    pawl__lock_enter(self);
+    bool found = peek(self, hold_out);
+    pawl__lock_leave(self);
+    pawl__call_leave(client);
+    return found;
+}
+
+/* Whether the holder that the backend names is the caller, validly. */
+static bool is_holder(pawl_lock *lock, const char *holder)
+{
+    struct hold hold;
+    char owner[PAWL__UUID_SIZE + 24];
+    if (!peek(lock, &hold) || !hold.valid) {
+        return false;
+    }
+    snprintf(owner, sizeof owner, "%s:%" PRIu64, lock->client->host.uuid, hold.id);
+    return strcmp(owner, holder) == 0;
+}
+
 /* A thread that ends is looked for among the holders only if it may be one. */
 static void count_hold(const struct pawl__request *request, bool by_thread)
 {
@@ -360,6 +417,9 @@ static pawl_status run(pawl_lock *lock, struct pawl__request *request, const cha
     status = pawl__call_wait(client, request);
     count_hold(request, by_thread);
     pawl__call_explain(lock, request);
+    if (request->info_out != NULL) {
+        request->info_out->held_by_caller = is_holder(lock, request->info_out->holder);
+    }
     pawl__lock_leave(lock);
     pawl__call_leave(client);
     return status;
@@ -402,71 +462,32 @@ pawl_status pawl_lock_extend(pawl_lock *lock, int64_t lease_ms)
 
 /* ===== What the caller holds, by the clock ===== */
 
-/* The caller's hold as it is now. False: none. */
-static bool peek(const pawl_lock *lock, struct pawl__tenure *hold_out)
-{
-    if (lock_usable(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
-        return false;
-    }
-    pawl_client *client = lock->client;
-    struct pawl__todo todo;
-    pawl__client_lock(client);
-    int64_t now_us = pawl__now_us();
-    const struct pawl__tenure *tenure =
-        pawl__machine_find(&client->machine, &lock->handle, owner_of(lock), now_us);
-    bool found = tenure != NULL;
-    if (found) {
-        hold_out->id = tenure->id;
-        hold_out->state = tenure->state;
-        hold_out->count = tenure->count;
-        hold_out->token = tenure->token;
-        hold_out->deadline_us =
-            tenure->deadline_us - (tenure->deadline_us == PAWL__NEVER ? 0 : now_us);
-    }
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
-    pawl__call_leave(client);
-    return found;
-}
-
 uint64_t pawl_lock_token(const pawl_lock *lock)
 {
-    struct pawl__tenure hold;
-    return peek(lock, &hold) && hold.state == PAWL__TENURE_HELD ? hold.token : 0;
+    struct hold hold;
+    return look(lock, &hold) && hold.valid ? hold.token : 0;
 }
 
 int64_t pawl_lock_remaining_ms(const pawl_lock *lock)
 {
-    struct pawl__tenure hold;
-    if (!peek(lock, &hold) || hold.state != PAWL__TENURE_HELD) {
+    struct hold hold;
+    if (!look(lock, &hold) || !hold.valid) {
         return 0;
     }
-    if (hold.deadline_us == PAWL__NEVER) {
+    if (hold.left_us == PAWL__NEVER) {
         return INT64_MAX;
     }
     /* The last millisecond counts as one: 0 says that it is over. The drift has two to spare. */
-    return pawl__max64(hold.deadline_us / 1000, 1);
+    return pawl__max64(hold.left_us / 1000, 1);
 }
 
 unsigned pawl_lock_hold_count(const pawl_lock *lock)
 {
-    struct pawl__tenure hold;
-    return peek(lock, &hold) ? hold.count : 0;
+    struct hold hold;
+    return look(lock, &hold) ? hold.count : 0;
 }
 
 /* ===== For operators ===== */
-
-/* Whether the holder that the backend names is the caller, validly. */
-static bool is_holder(const pawl_lock *lock, const char *holder)
-{
-    struct pawl__tenure hold;
-    char owner[PAWL__UUID_SIZE + 24];
-    if (!peek(lock, &hold) || hold.state != PAWL__TENURE_HELD) {
-        return false;
-    }
-    snprintf(owner, sizeof owner, "%s:%" PRIu64, lock->client->host.uuid, hold.id);
-    return strcmp(owner, holder) == 0;
-}
 
 pawl_status pawl_lock_inspect(pawl_lock *lock, pawl_lock_info *info_out)
 {
@@ -478,7 +499,6 @@ pawl_status pawl_lock_inspect(pawl_lock *lock, pawl_lock_info *info_out)
     size_t size = info_out->size;
     pawl_status status = run(lock, &request, "pawl_lock_inspect()");
     if (status == PAWL_OK) {
-        info.held_by_caller = is_holder(lock, info.holder);
         memset(info_out, 0, size);
         memcpy(info_out, &info, size < sizeof info ? size : sizeof info);
         info_out->size = size;
@@ -494,6 +514,15 @@ pawl_status pawl_lock_break(pawl_lock *lock)
 
 /* ===== Asynchronous calls ===== */
 
+/* Inside `done`, which is called even then. */
+static bool is_closed(pawl_lock *lock)
+{
+    pthread_mutex_lock(&lock->client->mutex);
+    bool closed = lock->handle.closed;
+    pthread_mutex_unlock(&lock->client->mutex);
+    return closed;
+}
+
 static pawl_status start_async(
     pawl_lock *lock, enum pawl__request_kind kind, int64_t wait_us, pawl_callback done, void *arg)
 {
@@ -508,6 +537,10 @@ static pawl_status start_async(
     pawl_client *client = lock->client;
     if (!pawl__call_enter(client)) {
         return pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    if (is_closed(lock)) {
+        pawl__call_leave(client);
+        return pawl__fail(PAWL_MISUSE, "the lock is closed");
     }
     struct pawl__async *async = pawl__alloc(sizeof *async);
     if (async == NULL) {
@@ -546,9 +579,11 @@ void pawl_lock_cancel(pawl_lock *lock)
     }
     pawl_client *client = lock->client;
     struct pawl__todo todo;
+    pawl__lock_enter(lock);
     pawl__client_lock(client);
     pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
     pawl__client_take(client, &todo);
     pawl__client_carry_out(client, &todo, false);
+    pawl__lock_leave(lock);
     pawl__call_leave(client);
 }

@@ -10,6 +10,8 @@
 _Thread_local bool pawl__in_callback;
 
 static _Thread_local uint64_t self;
+static _Thread_local unsigned cancel_depth;
+static _Thread_local int cancel_state; /* what it was before */
 static _Atomic uint64_t owners = 1;
 static void (*_Atomic exit_hook)(uint64_t owner);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -51,6 +53,20 @@ uint64_t pawl__owner_of_thread(void)
 void pawl__thread_set_exit_hook(void (*hook)(uint64_t owner))
 {
     atomic_store(&exit_hook, hook);
+}
+
+void pawl__cancel_off(void)
+{
+    if (cancel_depth++ == 0) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    }
+}
+
+void pawl__cancel_on(void)
+{
+    if (--cancel_depth == 0) {
+        pthread_setcancelstate(cancel_state, NULL);
+    }
 }
 
 bool pawl__thread_start(pthread_t *thread_out, const char *name, void *(*run)(void *), void *arg)

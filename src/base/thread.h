@@ -21,6 +21,11 @@ void pawl__thread_set_exit_hook(void (*hook)(uint64_t owner));
 /* Whether the calling thread is inside a callback of the user; then it must not wait for us. */
 extern _Thread_local bool pawl__in_callback;
 
+/* Between these the calling thread cannot be canceled: it may hold a mutex, or read for others.
+ * They nest. */
+void pawl__cancel_off(void);
+void pawl__cancel_on(void);
+
 /* Start a thread of ours with all signals blocked. */
 bool pawl__thread_start(pthread_t *thread_out, const char *name, void *(*run)(void *), void *arg);
 

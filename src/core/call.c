@@ -6,13 +6,17 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 /* client->calls counts the calls under way, and lock->users the calls and callbacks; both have this
  * bit once the thing is closing. */
 #define CLOSING (1u << 31)
 
+/* A thread that is canceled inside, while it reads for others or holds a mutex, would leave
+ * everybody stuck; so it is canceled when it has left. */
 bool pawl__call_enter(struct pawl_client *client)
 {
+    pawl__cancel_off();
     if ((atomic_fetch_add(&client->calls, 1) & CLOSING) == 0) {
         return true;
     }
@@ -27,6 +31,7 @@ void pawl__call_leave(struct pawl_client *client)
     unsigned calls = atomic_load(&client->calls);
     while ((calls & CLOSING) == 0) {
         if (atomic_compare_exchange_weak(&client->calls, &calls, calls - 1)) {
+            pawl__cancel_on();
             return;
         }
     }
@@ -34,6 +39,7 @@ void pawl__call_leave(struct pawl_client *client)
     atomic_fetch_sub(&client->calls, 1);
     pthread_cond_broadcast(&client->left);
     pthread_mutex_unlock(&client->mutex);
+    pawl__cancel_on();
 }
 
 bool pawl__call_close(struct pawl_client *client)
@@ -77,8 +83,8 @@ void pawl__lock_close(struct pawl_lock *lock)
 
 /* Turn the duration into deadlines and start. Takes what is to be done; the mutex is free
  * afterwards. True: it waits for an answer now. */
-static bool start(
-    struct pawl_client *client, struct pawl__request *request, struct pawl__todo *todo)
+static bool start(struct pawl_client *client, struct pawl__request *request,
+    struct pawl__todo *todo, int64_t *due_us)
 {
     int64_t timeout_us = client->machine.timeout_us;
     pthread_mutex_lock(&client->mutex);
@@ -89,6 +95,7 @@ static bool start(
     request->end_us = pawl__later(now_us, pawl__max64(wait_us, timeout_us));
     pawl__machine_start(&client->machine, request, now_us);
     bool asks = !request->finished && request->phase == PAWL__ASKING;
+    *due_us = request->finished ? PAWL__NEVER : pawl__request_due(request);
     pawl__client_take(client, todo);
     return asks;
 }
@@ -132,35 +139,28 @@ static void lend_thread(struct pawl_client *client, struct pawl__request *reques
     }
 }
 
-static void run(struct pawl_client *client, struct pawl__request *request)
+pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request)
 {
     struct pawl__todo todo;
     struct pawl__waiter waiter;
+    int64_t due_us = PAWL__NEVER;
     pawl__waiter_init(&waiter);
     request->waiter = &waiter;
-    bool drives = start(client, request, &todo) && client->engine->drive != NULL;
+    bool drives = start(client, request, &todo, &due_us) && client->engine->drive != NULL;
     pawl__client_carry_out(client, &todo, drives);
     if (drives && !pawl__waiter_done(&waiter)) {
         /* The common case, without another look: one question, one answer. */
-        client->engine->drive(client->self, PAWL__AWAIT_ANSWER, &waiter, request->end_us);
+        client->engine->drive(client->self, PAWL__AWAIT_ANSWER, &waiter, due_us);
     }
     lend_thread(client, request);
     request->waiter = NULL;
-}
-
-pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request)
-{
-    /* A thread that is canceled while it reads for others would leave them without a reader. */
-    int old_state = 0;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old_state);
-    run(client, request);
-    pthread_setcancelstate(old_state, NULL);
     return request->status;
 }
 
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async)
 {
     struct pawl__todo todo;
-    start(client, &async->request, &todo);
+    int64_t ignored_us;
+    start(client, &async->request, &todo, &ignored_us);
     pawl__client_carry_out(client, &todo, false);
 }

@@ -412,6 +412,9 @@ static void cancel_list(struct pawl__machine *machine, struct pawl__list *list,
 void pawl__machine_cancel(
     struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
 {
+    if (handle->detached) {
+        return;
+    }
     struct pawl__name *name = handle->name;
     struct pawl__tenure *active = name->active;
     cancel_list(machine, &name->queue, handle, now_us);

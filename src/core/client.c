@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/fds.h"
 #include "base/limits.h"
+#include "base/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -305,7 +306,9 @@ pawl_status pawl__client_open(
     struct pawl__url parsed;
     pawl_status status = pawl__url_parse(url, &parsed);
     if (status == PAWL_OK) {
+        pawl__cancel_off();
         status = open_url(&parsed, options, client_out);
+        pawl__cancel_on();
         pawl__url_free(&parsed);
     }
     return status;
@@ -353,20 +356,25 @@ pawl_status pawl__client_attach(
 
 /* ===== Closing ===== */
 
-/* End all waits, and wait until every caller has left. They do so by their own limits. */
+#define LAST_MOMENT_US 50000 /* what a close has left at least for what callers left behind */
+
+/* End all waits and release what is held, then wait until every caller has left, which they do by
+ * their own limits. */
 static void expel_callers(struct pawl_client *client)
 {
     struct pawl__todo todo;
     pawl__client_lock(client);
+    int64_t now_us = pawl__now_us();
     struct pawl__list *node = client->locks.next;
     for (; node != &client->locks; node = node->next) {
         struct pawl_lock *lock = PAWL__CONTAINER(node, struct pawl_lock, node);
         lock->handle.closed = true;
-        pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
+        pawl__machine_cancel(&client->machine, &lock->handle, now_us);
     }
+    client->machine.unheard = false;
+    pawl__machine_release_all(&client->machine, now_us);
     pawl__client_take(client, &todo);
     pawl__client_carry_out(client, &todo, false);
-
     pawl__call_wait_all_left(client);
 }
 
@@ -389,12 +397,11 @@ static void drain_once(struct pawl_client *client, struct pawl__waiter *waiter, 
     }
 }
 
-/* Release what is held, and give what is under way until the deadline to end. True: all did. */
-static bool drain(struct pawl_client *client)
+/* Give what is under way until the deadline to end. True: all of it was answered. */
+static bool drain(struct pawl_client *client, int64_t deadline_us)
 {
     struct pawl__waiter waiter;
     struct pawl__todo todo;
-    int64_t deadline_us = pawl__now_us() + client->host.settings.timeout_us;
     pawl__waiter_init(&waiter);
     pawl__client_lock(client);
     pawl__machine_release_all(&client->machine, pawl__now_us());
@@ -406,8 +413,9 @@ static bool drain(struct pawl_client *client)
     }
     pawl__client_lock(client);
     client->drained = NULL;
+    bool unheard = client->machine.unheard;
     pthread_mutex_unlock(&client->mutex);
-    return pawl__waiter_done(&waiter);
+    return pawl__waiter_done(&waiter) && !unheard;
 }
 
 /* Nobody is inside any more: take everything apart. */
@@ -432,8 +440,10 @@ pawl_status pawl__client_close(struct pawl_client *client)
     if (!pawl__call_close(client)) {
         return pawl__fail(PAWL_MISUSE, "the client is being closed already");
     }
+    pawl__cancel_off();
+    int64_t deadline_us = pawl__now_us() + client->host.settings.timeout_us;
     expel_callers(client);
-    bool drained = drain(client);
+    bool drained = drain(client, pawl__max64(deadline_us, pawl__now_us() + LAST_MOMENT_US));
     dismantle(client);
 
     pthread_mutex_lock(&client->mutex);
@@ -444,6 +454,7 @@ pawl_status pawl__client_close(struct pawl_client *client)
     if (last) {
         pawl__client_free(client);
     }
+    pawl__cancel_on();
     return drained ? PAWL_OK
                    : pawl__fail(PAWL_UNAVAILABLE,
                          "a release was not confirmed; that lock ends with its lease");

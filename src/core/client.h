@@ -23,6 +23,7 @@
 struct pawl_lock {
     struct pawl__handle handle; /* guarded by the client's mutex */
     struct pawl_client *client;
+    struct pawl_lock *self; /* for calls that get it as const, and only look */
     struct pawl__list node; /* in the client's locks */
     char *name;             /* for sentences; the handle's own record may go first */
     uint64_t forks;         /* of the process that opened it */
@@ -57,8 +58,9 @@ struct pawl__courier {
     int fd;                    /* dispatch: readable while something is due; -1 otherwise */
     pthread_cond_t changed;    /* something is due, or a callback has returned */
     struct pawl__list due;     /* deliveries, in order */
+    unsigned log_count;        /* log lines among them */
+    bool busy;                 /* somebody delivers; nobody else may meanwhile */
     struct pawl_lock *running; /* whose callback runs now */
-    pthread_t runner;          /* on this thread */
     pawl_log_callback log;
     void *log_arg;
 };

@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <sys/eventfd.h>
 
+#define LOG_LINES_MAX 64 /* waiting to be delivered */
+
 enum { DELIVER_REQUEST = 1, DELIVER_NOTICE = 2, DELIVER_LOG = 3 };
 
 struct log_line {
@@ -42,7 +44,6 @@ void pawl__courier_fini(struct pawl__courier *courier)
 static void begin(struct pawl_client *client, struct pawl_lock *lock)
 {
     client->courier.running = lock;
-    client->courier.runner = pthread_self();
     pthread_mutex_unlock(&client->mutex);
     pawl__in_callback = true;
 }
@@ -92,6 +93,7 @@ static void deliver_notice(struct pawl_client *client, struct pawl__notice *noti
 
 static void deliver_log(struct pawl_client *client, struct log_line *line)
 {
+    client->courier.log_count--;
     begin(client, NULL);
     client->courier.log(line->level, line->message, client->courier.log_arg);
     end(client);
@@ -115,6 +117,24 @@ static void deliver(struct pawl_client *client, struct pawl__list *node)
     }
 }
 
+/* All that is due. Callbacks run one after another: if somebody delivers already, that is enough.
+ */
+static void deliver_due(struct pawl_client *client)
+{
+    struct pawl__courier *courier = &client->courier;
+    if (courier->busy) {
+        return;
+    }
+    courier->busy = true;
+    struct pawl__list *node = pawl__list_pop(&courier->due);
+    while (node != NULL) {
+        deliver(client, node);
+        node = pawl__list_pop(&courier->due);
+    }
+    courier->busy = false;
+    pthread_cond_broadcast(&courier->changed);
+}
+
 void pawl__courier_run(struct pawl_client *client)
 {
     pthread_mutex_lock(&client->mutex);
@@ -122,11 +142,7 @@ void pawl__courier_run(struct pawl_client *client)
         eventfd_t ignored;
         eventfd_read(client->courier.fd, &ignored);
     }
-    struct pawl__list *node = pawl__list_pop(&client->courier.due);
-    while (node != NULL) {
-        deliver(client, node);
-        node = pawl__list_pop(&client->courier.due);
-    }
+    deliver_due(client);
     pthread_mutex_unlock(&client->mutex);
 }
 
@@ -138,10 +154,8 @@ static void *run(void *arg)
     struct pawl__courier *courier = &client->courier;
     pthread_mutex_lock(&client->mutex);
     while (!courier->stopping || !pawl__list_empty(&courier->due)) {
-        struct pawl__list *node = pawl__list_pop(&courier->due);
-        if (node != NULL) {
-            deliver(client, node);
-        } else {
+        deliver_due(client);
+        if (!courier->stopping && pawl__list_empty(&courier->due)) {
             pthread_cond_wait(&courier->changed, &client->mutex);
         }
     }
@@ -196,15 +210,22 @@ void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const c
     line->level = level;
     line->message = copy;
     pthread_mutex_lock(&client->mutex);
-    add(client, &line->delivery, DELIVER_LOG);
+    bool room = client->courier.log_count < LOG_LINES_MAX;
+    if (room) {
+        client->courier.log_count++;
+        add(client, &line->delivery, DELIVER_LOG);
+    }
     pthread_mutex_unlock(&client->mutex);
+    if (!room) {
+        pawl__free(copy); /* nobody reads them: the older ones are enough */
+        pawl__free(line);
+    }
 }
 
 void pawl__courier_wait_for(struct pawl_client *client, const struct pawl_lock *lock)
 {
     pthread_mutex_lock(&client->mutex);
-    while (
-        client->courier.running == lock && !pthread_equal(client->courier.runner, pthread_self())) {
+    while (client->courier.running == lock) {
         pthread_cond_wait(&client->courier.changed, &client->mutex);
     }
     pthread_mutex_unlock(&client->mutex);

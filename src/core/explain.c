@@ -23,13 +23,14 @@ static const char *words(const struct pawl__request *request)
         return "the caller holds it or waits for it already, and may not re-enter";
     case PAWL_UNAVAILABLE:
         return "no answer in time";
+    case PAWL_MISUSE:
+        return "it is closed";
     case PAWL_OK:
     case PAWL_DENIED:
     case PAWL_PROTOCOL:
     case PAWL_NO_MEMORY:
     case PAWL_REFUSED:
     case PAWL_INVALID:
-    case PAWL_MISUSE:
     case PAWL_UNSUPPORTED:
         break;
     }

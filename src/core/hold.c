@@ -188,8 +188,8 @@ void pawl__hold_show_count(
     if (!tenure->side_out && tenure->shown != tenure->count) {
         tenure->shown = tenure->count;
         submit_side(machine, tenure, PAWL__OP_COUNT, now_us);
-        if (tenure->renew_us != PAWL__NEVER) {
-            tenure->side.lazy = false; /* renewals have to wait for its answer */
+        if (!is_session(machine, tenure)) {
+            tenure->side.lazy = false; /* renewals and extensions have to wait for its answer */
             hurry(tenure, now_us);
         }
         arm(machine, tenure);

@@ -126,17 +126,15 @@ void pawl__keeper_kick(struct pawl_client *client)
 {
     struct pawl__keeper *keeper = &client->keeper;
     pthread_mutex_lock(&client->mutex);
-    bool running = keeper->started;
-    if (!running && !keeper->stopping) {
+    if (keeper->started) {
+        eventfd_write(keeper->wake_fd, 1); /* the mutex is held, so it is not closed meanwhile */
+    } else if (!keeper->stopping) {
         keeper->started = start(client);
         if (!keeper->started) {
             keeper->target_us = PAWL__NEVER; /* the next step tries again */
         }
     }
     pthread_mutex_unlock(&client->mutex);
-    if (running) {
-        eventfd_write(keeper->wake_fd, 1);
-    }
 }
 
 void pawl__keeper_stop(struct pawl_client *client)
@@ -150,8 +148,11 @@ void pawl__keeper_stop(struct pawl_client *client)
         eventfd_write(keeper->wake_fd, 1);
         pthread_join(keeper->thread, NULL);
     }
+    pthread_mutex_lock(&client->mutex);
+    keeper->started = false;
     pawl__fd_close(keeper->timer_fd);
     pawl__fd_close(keeper->wake_fd);
     keeper->timer_fd = -1;
     keeper->wake_fd = -1;
+    pthread_mutex_unlock(&client->mutex);
 }

@@ -127,7 +127,7 @@ static void free_ended(struct pawl__machine *machine)
 
 static bool is_used(const struct pawl__name *name)
 {
-    return name->handles > 0 || name->tenures > 0 || name->errands > 0 ||
+    return !pawl__list_empty(&name->handles) || name->tenures > 0 || name->errands > 0 ||
            name->watch != PAWL__UNWATCHED;
 }
 
@@ -152,6 +152,9 @@ void pawl__settle(struct pawl__machine *machine, int64_t now_us)
 struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
     const struct pawl__handle *handle, uint64_t owner, int64_t now_us)
 {
+    if (handle->detached) {
+        return NULL;
+    }
     struct pawl__tenure *tenure = pawl__hold_find(machine, handle->name, owner, now_us);
     pawl__settle(machine, now_us);
     return tenure;
@@ -198,6 +201,10 @@ void pawl__machine_start(
 {
     pawl__list_init(&request->node);
     request->timer.kind = PAWL__TIMER_REQUEST;
+    if (request->handle->detached) { /* a callback may still use a lock that was closed meanwhile */
+        pawl__finish(machine, request, PAWL_MISUSE, NULL);
+        return;
+    }
     request->fresh = true;
     switch (request->kind) {
     case PAWL__WANT_ACQUIRE:

@@ -90,8 +90,10 @@ struct pawl__request {
 /* The machine's part of a lock handle: its options, in microseconds. */
 struct pawl__handle {
     struct pawl__name *name;
-    uint64_t owner; /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
-    bool closed;    /* the driver's: its waits end at once */
+    struct pawl__list node; /* in its name's handles */
+    uint64_t owner;         /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
+    bool closed;            /* the driver's: its waits end at once */
+    bool detached;          /* closed for good: its name may be gone */
     bool reentry;
     bool renew;
     bool unawaited;
@@ -171,13 +173,13 @@ struct pawl__name {
     struct pawl__list link; /* in the machine's touched or dead names */
     char *text;             /* the name itself */
     struct pawl__place *place;
-    bool opened;             /* the driver's: the engine has opened the place */
-    unsigned handles;        /* open ones */
-    unsigned tenures;        /* that exist, whatever their state */
-    unsigned errands;        /* inspect and break under way */
-    struct pawl__list queue; /* acquire requests waiting for their turn, oldest first */
-    unsigned tries;          /* tries among them */
-    unsigned twins;          /* among them, of handles that are owners: one owner may queue twice */
+    bool opened;               /* the driver's: the engine has opened the place */
+    struct pawl__list handles; /* open ones */
+    unsigned tenures;          /* that exist, whatever their state */
+    unsigned errands;          /* inspect and break under way */
+    struct pawl__list queue;   /* acquire requests waiting for their turn, oldest first */
+    unsigned tries;            /* tries among them */
+    unsigned twins; /* among them, of handles that are owners: one owner may queue twice */
     struct pawl__tenure *active; /* NULL: none */
     struct pawl__list holds;     /* what owners have: HELD and LOST */
     enum pawl__watch watch;
@@ -222,6 +224,7 @@ struct pawl__machine {
     struct pawl__list touched; /* names to look at when this step is over */
     uint64_t next_id;
     unsigned pending; /* operations with the engine */
+    bool unheard;     /* a release ended without an answer; reset by the driver */
     int64_t rtt_us;   /* smoothed */
 };
 

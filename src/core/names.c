@@ -31,6 +31,7 @@ static struct pawl__name *name_new(struct pawl__machine *machine, const char *te
     name->timer.kind = PAWL__TIMER_NAME;
     pawl__list_init(&name->queue);
     pawl__list_init(&name->holds);
+    pawl__list_init(&name->handles);
     pawl__list_init(&name->link);
     pawl__map_add(&machine->names, &name->node, copy, size);
     return name;
@@ -56,20 +57,37 @@ void pawl__name_free(struct pawl__name *name)
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
 {
     handle->name = name;
-    name->handles++;
+    pawl__list_push(&name->handles, &handle->node);
 }
 
-/* What began through this handle goes on without it, and tells nobody. */
+/* Another handle through which the tenure is held; NULL: none. */
+static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
+{
+    struct pawl__list *handles = &tenure->name->handles;
+    for (struct pawl__list *node = handles->next; node != handles; node = node->next) {
+        struct pawl__handle *handle = PAWL__CONTAINER(node, struct pawl__handle, node);
+        if (handle->through_id == tenure->id && handle->through_count > 0) {
+            return handle;
+        }
+    }
+    return NULL;
+}
+
+/* What began through this handle, which is not among its name's any more, belongs to another one
+ * that holds it too. If there is none it goes on without, and tells nobody. */
 static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handle)
 {
     struct pawl__list *node = tenures->next;
     for (; node != tenures && handle->tenures > 0; node = node->next) {
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
         if (tenure->handle == handle) {
-            tenure->handle = NULL;
-            tenure->lost.handle = NULL;
-            tenure->risk.handle = NULL;
+            tenure->handle = other_handle(tenure);
+            tenure->lost.handle = tenure->handle;
+            tenure->risk.handle = tenure->handle;
             handle->tenures--;
+            if (tenure->handle != NULL) {
+                tenure->handle->tenures++;
+            }
         }
     }
 }
@@ -77,9 +95,10 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
 void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
 {
     pawl__machine_cancel(machine, handle, now_us);
+    pawl__list_remove(&handle->node);
     forget_handle(&machine->tenures, handle);
     forget_handle(&machine->ended, handle);
-    handle->name->handles--;
+    handle->detached = true;
     pawl__touch(machine, handle->name);
     pawl__settle(machine, now_us);
 }

@@ -159,6 +159,7 @@ static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, paw
         tenure->granted = false;
         tenure->doubt = tenure->doubt && !op->fenced;
     }
+    machine->unheard = machine->unheard || !answered;
     if (answered && tenure->doubt) {
         pawl__tenure_clean(machine, tenure, now_us); /* a late copy of its acquire may come yet */
     } else {
@@ -274,30 +275,42 @@ int64_t pawl__hold_off_end(const struct pawl__machine *machine, int64_t now_us)
     return now_us + pawl__min64(pause_us, PAWL__HOLD_OFF_MOST_US);
 }
 
-/* Left to others: the heir goes back to the head of the queue, and we stand back: for a moment, or
- * if they use it, for as long as we kept it to ourselves. */
-static void heir_stands_back(
-    struct pawl__machine *machine, struct pawl__tenure *heir, int64_t now_us)
+/* Back to the head of the queue, if anybody still waits for it. */
+static void heir_goes_back(struct pawl__machine *machine, struct pawl__tenure *heir, int64_t now_us)
 {
-    struct pawl__name *name = heir->name;
-    stand_back(machine, name, now_us);
     if (heir->request == NULL) {
         pawl__tenure_clean(machine, heir, now_us);
         return;
     }
     heir->state = PAWL__TENURE_IDLE;
-    pawl__claim_requeue(name, heir->request);
+    pawl__claim_requeue(heir->name, heir->request);
     heir->request = NULL;
-    pawl__touch(machine, name);
+    pawl__touch(machine, heir->name);
+}
+
+/* The backend would not pass it on: perhaps it has no room for another hold. Freeing it is a
+ * smaller thing to ask. */
+static void free_instead(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    struct pawl__tenure *heir = tenure->heir;
+    tenure->heir = NULL;
+    heir->giver = NULL;
+    heir_goes_back(machine, heir, now_us);
+    submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
 }
 
 static void pass_unanswered(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
     struct pawl__tenure *heir = tenure->heir;
+    bool lease_over = is_lease_over(machine, tenure, now_us);
+    if (op->answer == PAWL__FAILED && !lease_over) {
+        free_instead(machine, tenure, now_us);
+        return;
+    }
     tenure->repeated = tenure->repeated || op->answer == PAWL__UNKNOWN;
     heir->doubt = heir->doubt || op->answer == PAWL__UNKNOWN;
-    bool ended = !op->again || is_lease_over(machine, tenure, now_us);
+    bool ended = !op->again || lease_over;
     if (!ended && heir->request != NULL) {
         try_again(machine, tenure, now_us); /* pass it on again: the same question */
         return;
@@ -329,7 +342,9 @@ static void pass_answered(
     if (answer.answer == PAWL__DONE) {
         heir_gets(machine, heir, &answer, now_us);
     } else if (answer.answer == PAWL__LEFT) {
-        heir_stands_back(machine, heir, now_us);
+        /* We stand back: for a moment, or if others use it, for as long as we kept it. */
+        stand_back(machine, heir->name, now_us);
+        heir_goes_back(machine, heir, now_us);
     } else {
         heir_asks(machine, heir, now_us);
     }

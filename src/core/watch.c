@@ -43,7 +43,8 @@ void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, 
     if (name->idle_us == PAWL__NEVER) {
         name->idle_us = now_us;
     }
-    int64_t end_us = name->handles == 0 ? now_us : name->idle_us + PAWL__WATCH_LINGER_US;
+    int64_t end_us =
+        pawl__list_empty(&name->handles) ? now_us : name->idle_us + PAWL__WATCH_LINGER_US;
     if (now_us >= end_us) {
         unwatch(machine, name, now_us);
     } else {

@@ -50,8 +50,8 @@ static inline void assert_status_at(
     pawl_status got, pawl_status wanted, const char *call, const char *file, int line)
 {
     if (got != wanted) {
-        support_fail("%s:%d: %s answered %s, not %s: %s", file, line, call,
-            pawl_status_string(got), pawl_status_string(wanted), pawl_last_error());
+        support_fail("%s:%d: %s answered %s, not %s: %s", file, line, call, pawl_status_string(got),
+            pawl_status_string(wanted), pawl_last_error());
     }
 }
 
@@ -139,13 +139,13 @@ static inline void assert_by_at(
 #define ASSERT_BY(what, due_ms, took_ms) assert_by_at(what, due_ms, took_ms, __FILE__, __LINE__)
 
 /* Run a call, check its status, and see that it ended by its limit. */
-#define ASSERT_ENDS(what, limit_ms, wanted, call)                               \
-    do {                                                                        \
-        const int64_t began_ms_ = boottime_ms();                                \
-        const pawl_status status_ = (call);                                     \
-        const int64_t took_ms_ = boottime_ms() - began_ms_;                     \
-        assert_status_at(status_, wanted, #call, __FILE__, __LINE__);         \
-        ASSERT_BY(what, limit_ms, took_ms_);                                    \
+#define ASSERT_ENDS(what, limit_ms, wanted, call)                     \
+    do {                                                              \
+        const int64_t began_ms_ = boottime_ms();                      \
+        const pawl_status status_ = (call);                           \
+        const int64_t took_ms_ = boottime_ms() - began_ms_;           \
+        assert_status_at(status_, wanted, #call, __FILE__, __LINE__); \
+        ASSERT_BY(what, limit_ms, took_ms_);                          \
     } while (0)
 
 /* ===== Losses ===== */

@@ -226,8 +226,7 @@ static void a_restart_without_data_means_lost(void **state)
     server_restart(forgetful, false);
     const int64_t back_ms = boottime_ms();
     WAIT_UNTIL(atomic_load(&losses.count) > 0, 3 * LEASE_MS + SLACK_MS);
-    print_message("lost %" PRId64 " ms after the restart\n",
-        atomic_load(&losses.at_ms) - back_ms);
+    print_message("lost %" PRId64 " ms after the restart\n", atomic_load(&losses.at_ms) - back_ms);
     ASSERT_STATUS(PAWL_LOST, pawl_lock_release(lock));
     assert_lost_once();
     pawl_lock_close(lock);

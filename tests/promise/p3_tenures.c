@@ -190,7 +190,7 @@ static void a_count_that_finds_nothing_is_proof_of_loss(void **state)
     assert_int_equal(server_integer(server, "DEL vanished"), 1);
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY)); /* decided here; nobody knows yet */
     pawl_lock_info info = {.size = sizeof info};
-    ASSERT_OK(pawl_lock_inspect(lock, &info)); /* reads what was not waited for */
+    ASSERT_OK(pawl_lock_inspect(lock, &info));            /* reads what was not waited for */
     WAIT_UNTIL(atomic_load(&losses.count) > 0, SLACK_MS); /* a renewal is far away */
     assert_false(is_locked(server, "vanished"));          /* and the count has made no key */
     ASSERT_STATUS(PAWL_LOST, pawl_lock_release(lock));
@@ -256,8 +256,8 @@ static void a_late_release(const char *credentials, bool arrives)
     nap_ms(200);
     print_message("%s: the late copy %s\n", arrives ? "kill forbidden" : "kill allowed",
         proxy_forwarded(proxy, release) > before ? "went out" : "did not go out");
-    assert_true(proxy_stats(proxy).bytes_passed[PROXY_TO_SERVER] >=
-                stats.bytes_passed[PROXY_TO_SERVER]);
+    assert_true(
+        proxy_stats(proxy).bytes_passed[PROXY_TO_SERVER] >= stats.bytes_passed[PROXY_TO_SERVER]);
     const struct owner after = read_owner("again");
     assert_true(after.number == owner.number);
     assert_true(pawl_lock_token(lock) == token);

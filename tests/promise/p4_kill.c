@@ -154,8 +154,8 @@ static void on_a_real_server_the_orphan_is_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_old_connection_is_killed_before_anything_is_asked,
-            cleanup_setup, cleanup_teardown),
+        cmocka_unit_test_setup_teardown(
+            the_old_connection_is_killed_before_anything_is_asked, cleanup_setup, cleanup_teardown),
         cmocka_unit_test_setup_teardown(
             not_if_the_server_is_another_one, cleanup_setup, cleanup_teardown),
         cmocka_unit_test_setup_teardown(

@@ -107,14 +107,14 @@ static void who_gave_up_leaves_no_orphan(void **state)
     pawl_client *client = open_client(proxy_url(proxy), "?timeout=300ms");
     pawl_lock *lock = open_lock(client, "x", LEASE_MS, true);
     proxy_hold(proxy, PROXY_TO_CLIENT);
-    ASSERT_ENDS("a try without an answer", 300, PAWL_UNAVAILABLE,
-        pawl_lock_acquire(lock, PAWL_TRY));
+    ASSERT_ENDS(
+        "a try without an answer", 300, PAWL_UNAVAILABLE, pawl_lock_acquire(lock, PAWL_TRY));
     WAIT_UNTIL(is_locked(server, "x"), 1000); /* it did happen */
     proxy_release(proxy, PROXY_TO_CLIENT);
     const int64_t healed_ms = boottime_ms();
     WAIT_UNTIL(!is_locked(server, "x"), CLEAN_MS);
-    print_message("taken back %lld ms after the line was up again\n",
-        (long long)(boottime_ms() - healed_ms));
+    print_message(
+        "taken back %lld ms after the line was up again\n", (long long)(boottime_ms() - healed_ms));
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
     ASSERT_OK(pawl_lock_release(lock));
     pawl_lock_close(lock);

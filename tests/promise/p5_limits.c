@@ -176,8 +176,8 @@ static void open_on_a_server_that_says_nothing(void **state)
     open_ends(scripted_url(scripted), "open, silent server", 2 * TIMEOUT_MS);
     pawl_client *client = open_client(scripted_url(scripted), QUERY "&lazy=1");
     pawl_lock *lock = open_lock(client, "x", LEASE_MS, true);
-    ASSERT_ENDS("lazy client: try", TIMEOUT_MS, PAWL_UNAVAILABLE,
-        pawl_lock_acquire(lock, PAWL_TRY));
+    ASSERT_ENDS(
+        "lazy client: try", TIMEOUT_MS, PAWL_UNAVAILABLE, pawl_lock_acquire(lock, PAWL_TRY));
     pawl_lock_close(lock);
     ASSERT_ENDS("lazy client: close", TIMEOUT_MS, PAWL_OK, close_client(client));
 }

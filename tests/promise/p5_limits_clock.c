@@ -63,8 +63,7 @@ static void pass_silently(int64_t duration_us)
     }
 }
 
-static void assert_ends_after(
-    struct pawl__request *request, int64_t limit_us, pawl_status status)
+static void assert_ends_after(struct pawl__request *request, int64_t limit_us, pawl_status status)
 {
     pass_silently(request->start_us + limit_us - 1 - stage.now_us);
     assert_false(request->finished);

@@ -83,8 +83,7 @@ static void it_begins_with_the_servers_clock_and_no_digit_is_lost(void **state)
     const uint64_t first = draw(lock);
     clock_gettime(CLOCK_REALTIME, &after);
     assert_true(first >= TOKEN_MIN);
-    assert_in_range(first,
-        (uint64_t)before.tv_sec * 1000000 + (uint64_t)before.tv_nsec / 1000,
+    assert_in_range(first, (uint64_t)before.tv_sec * 1000000 + (uint64_t)before.tv_nsec / 1000,
         (uint64_t)after.tv_sec * 1000000 + (uint64_t)after.tv_nsec / 1000);
     for (uint64_t i = 1; i <= 100; i++) {
         const uint64_t token = draw(lock);
@@ -115,8 +114,8 @@ static void it_grows_whatever_happens_to_the_counter(void **state)
         for (int j = 0; j < 3; j++) {
             const uint64_t token = draw(lock);
             if (token <= last) {
-                support_fail("after %s: %" PRIu64 " does not follow %" PRIu64, mischief[i], token,
-                    last);
+                support_fail(
+                    "after %s: %" PRIu64 " does not follow %" PRIu64, mischief[i], token, last);
             }
             last = token;
         }
@@ -270,8 +269,8 @@ static int hold_many_times(const struct child_pipes *pipes, const char *where)
     snprintf(path, sizeof path, "%.*s", (int)(space - where), where);
     const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0 || pawl_client_open(space + 1, NULL, &client) != PAWL_OK ||
-        pawl_lock_open(client, "x", NULL, &lock) != PAWL_OK ||
-        dprintf(pipes->out, "ready\n") < 0 || read(pipes->in, &go, 1) != 1) {
+        pawl_lock_open(client, "x", NULL, &lock) != PAWL_OK || dprintf(pipes->out, "ready\n") < 0 ||
+        read(pipes->in, &go, 1) != 1) {
         return 1;
     }
     for (int i = 0; i < ROUNDS; i++) {

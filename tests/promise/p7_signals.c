@@ -120,9 +120,9 @@ static void our_threads_take_no_signals(void **state)
             ours = ours || strstr(line, "pawl-") != NULL;
             if (ours && strncmp(line, "SigBlk:", 7) == 0) {
                 const uint64_t blocked = strtoull(line + 7, NULL, 16);
-                const uint64_t usual = (UINT64_C(1) << (SIGTERM - 1)) |
-                                       (UINT64_C(1) << (SIGALRM - 1)) |
-                                       (UINT64_C(1) << (SIGINT - 1)) | (UINT64_C(1) << (SIGPIPE - 1));
+                const uint64_t usual =
+                    (UINT64_C(1) << (SIGTERM - 1)) | (UINT64_C(1) << (SIGALRM - 1)) |
+                    (UINT64_C(1) << (SIGINT - 1)) | (UINT64_C(1) << (SIGPIPE - 1));
                 assert_true((blocked & usual) == usual);
                 found++;
             }

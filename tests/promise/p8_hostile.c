@@ -53,7 +53,8 @@ static const struct attack attacks[] = {
     {"a number that is none", "SEND :12x\\r\\n\n"},
     {"a number beyond 64 bits", "SEND :999999999999999999999\\r\\n\n"},
     {"a line without its end", "SEND +OK\\rX\\n\n"},
-    {"a stream of unknown length", "SEND $?\\r\\n;4\\r\\nabcd\\r\\n\nBYTES 65536 ;1\\r\\na\\r\\n\n"},
+    {"a stream of unknown length",
+        "SEND $?\\r\\n;4\\r\\nabcd\\r\\n\nBYTES 65536 ;1\\r\\na\\r\\n\n"},
     {"an end in the middle", "SEND $100\\r\\nabc\nCLOSE\n"},
     {"a reset in the middle", "SEND *3\\r\\n:1\\r\\n\nRESET\n"},
     {"null", "SEND _\\r\\n\n"},
@@ -88,7 +89,8 @@ static void start_scripted(void)
     answer_script(pawl__script_acquire.sha1, ":1700000000000001\\r\\n");
     answer_script(pawl__script_release.sha1, ":1\\r\\n");
     answer_script(pawl__script_renew.sha1, "*1\\r\\n:1\\r\\n");
-    answer_script(pawl__script_inspect.sha1, "*4\\r\\n$0\\r\\n\\r\\n$1\\r\\n0\\r\\n:-2\\r\\n$1\\r\\n0\\r\\n");
+    answer_script(
+        pawl__script_inspect.sha1, "*4\\r\\n$0\\r\\n\\r\\n$1\\r\\n0\\r\\n:-2\\r\\n$1\\r\\n0\\r\\n");
 }
 
 /* From now on this command is answered so, always. */
@@ -143,8 +145,8 @@ static void judge(struct tally *tally, const struct attack *attack, pawl_status 
     int64_t limit_ms, int64_t took_ms)
 {
     if (status != PAWL_PROTOCOL && status != PAWL_UNAVAILABLE) {
-        support_fail("%s: answered %s: %s", attack->name, pawl_status_string(status),
-            pawl_last_error());
+        support_fail(
+            "%s: answered %s: %s", attack->name, pawl_status_string(status), pawl_last_error());
     }
     if (took_ms > limit_ms + SLACK_MS) {
         support_fail("%s: took %lld ms, limit %lld ms", attack->name, (long long)took_ms,
@@ -336,8 +338,8 @@ static void a_flood_without_end_while_it_opens(void **state)
         drown(commands[i]);
         snprintf(url, sizeof url, "%s?timeout=%dms&connect_timeout=%dms", scripted_url(scripted),
             TIMEOUT_MS, TIMEOUT_MS);
-        ASSERT_ENDS(
-            "open in a flood", 2 * TIMEOUT_MS, PAWL_UNAVAILABLE, pawl_client_open(url, NULL, &client));
+        ASSERT_ENDS("open in a flood", 2 * TIMEOUT_MS, PAWL_UNAVAILABLE,
+            pawl_client_open(url, NULL, &client));
         scripted_stop(scripted);
     }
 }
@@ -351,8 +353,11 @@ static void a_flood_without_end_while_it_works(void **state)
     drown(call_of(&pawl__script_acquire));
     ASSERT_ENDS("try in a flood", TIMEOUT_MS, PAWL_UNAVAILABLE, pawl_lock_acquire(lock, PAWL_TRY));
     pawl_lock_info info = {.size = sizeof info};
-    ASSERT_ENDS(
-        "inspect in a flood", TIMEOUT_MS, PAWL_UNAVAILABLE, pawl_lock_inspect(lock, &info));
+    /* The connection was given up by then: the next one may be as good as any, or drown too. */
+    const int64_t asked_ms = boottime_ms();
+    const pawl_status inspected = pawl_lock_inspect(lock, &info);
+    assert_true(inspected == PAWL_OK || inspected == PAWL_UNAVAILABLE);
+    ASSERT_BY("inspect in a flood", TIMEOUT_MS, boottime_ms() - asked_ms);
     ASSERT_ENDS("close of a lock in a flood", 0, PAWL_OK, pawl_lock_close(lock));
     const int64_t began_ms = boottime_ms();
     close_client(client);

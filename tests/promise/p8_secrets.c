@@ -107,11 +107,9 @@ static void servers_that_cannot_be_reached(void **state)
 {
     (void)state;
     char url[URL_SIZE];
-    snprintf(
-        url, sizeof url, "redis://user:" CANARY "@127.0.0.1:%u?" QUERY, socket_pick_port());
+    snprintf(url, sizeof url, "redis://user:" CANARY "@127.0.0.1:%u?" QUERY, socket_pick_port());
     fails_with(PAWL_UNAVAILABLE, url);
-    fails_with(
-        PAWL_UNAVAILABLE, "redis://user:" CANARY_ENCODED "@no-such-host.invalid?" QUERY);
+    fails_with(PAWL_UNAVAILABLE, "redis://user:" CANARY_ENCODED "@no-such-host.invalid?" QUERY);
 }
 
 static void passwords_that_are_wrong(void **state)
@@ -127,14 +125,13 @@ static void passwords_that_are_wrong(void **state)
     setenv("PAWL_TEST_PASSWORD", CANARY, 1);
     snprintf(url, sizeof url, "redis://user:" CANARY "@127.0.0.1:%u", server_port(server));
     fails_with(PAWL_DENIED, url);
-    snprintf(
-        url, sizeof url, "redis://user:%s@127.0.0.1:%u", CANARY_ENCODED, server_port(server));
+    snprintf(url, sizeof url, "redis://user:%s@127.0.0.1:%u", CANARY_ENCODED, server_port(server));
     fails_with(PAWL_DENIED, url);
     snprintf(url, sizeof url, "redis://user@127.0.0.1:%u?password_env=PAWL_TEST_PASSWORD",
         server_port(server));
     fails_with(PAWL_DENIED, url);
-    snprintf(url, sizeof url, "redis://user@127.0.0.1:%u?password_file=%.200s",
-        server_port(server), path);
+    snprintf(url, sizeof url, "redis://user@127.0.0.1:%u?password_file=%.200s", server_port(server),
+        path);
     fails_with(PAWL_DENIED, url);
     unsetenv("PAWL_TEST_PASSWORD");
 }
@@ -158,8 +155,8 @@ static void servers_that_repeat_the_password(void **state)
         struct scripted *scripted = scripted_start();
         scripted_handshake(scripted);
         scripted_handle(scripted, "HELLO", replies[i]);
-        snprintf(
-            url, sizeof url, "redis://user:" CANARY "@127.0.0.1:%u?" QUERY, scripted_port(scripted));
+        snprintf(url, sizeof url, "redis://user:" CANARY "@127.0.0.1:%u?" QUERY,
+            scripted_port(scripted));
         const pawl_status status = open_with_log(url, &client);
         print_message("%s: %s\n", pawl_status_string(status), pawl_last_error());
         assert_int_not_equal(status, PAWL_OK);
@@ -176,10 +173,8 @@ static void everything_that_is_said_later(void **state)
     pawl_client *client = NULL;
     pawl_lock *lock = NULL;
     struct server *server = server_start(NULL);
-    free(server_command(server,
-        "ACL SETUSER user on >" CANARY " ~* &* +@all -info -client|kill"));
-    snprintf(
-        url, sizeof url, "redis://user:" CANARY "@127.0.0.1:%u?" QUERY, server_port(server));
+    free(server_command(server, "ACL SETUSER user on >" CANARY " ~* &* +@all -info -client|kill"));
+    snprintf(url, sizeof url, "redis://user:" CANARY "@127.0.0.1:%u?" QUERY, server_port(server));
     ASSERT_OK(open_with_log(url, &client));
     cleanup_add(close_client_in_cleanup, client);
     ASSERT_OK(pawl_lock_open(client, "x", NULL, &lock));

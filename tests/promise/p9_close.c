@@ -369,8 +369,8 @@ static void two_hundred_times_leave_nothing_behind(void **state)
         assert_int_equal(open_descriptor_count(), descriptors);
         WAIT_UNTIL(thread_count() == threads, 2000); /* the kernel takes a moment */
         const size_t now = resident_size();
-        print_message("%.5s: resident memory %zu KiB, was %zu KiB\n", urls[i], now / 1024,
-            resident / 1024);
+        print_message(
+            "%.5s: resident memory %zu KiB, was %zu KiB\n", urls[i], now / 1024, resident / 1024);
         assert_true(SLOWNESS > 1 || now < resident + (1 << 20));
         WAIT_UNTIL(server_client_count(server, NULL) == 0, 2000);
     }

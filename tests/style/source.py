@@ -225,7 +225,8 @@ def check_script(root, path, offences):
 
 def script_files(root):
     found = tree.files(root, SCRIPT_DIRS, SCRIPT_SUFFIXES)
-    found += tree.files(root, ("src", "bench", "examples", "demo", "cli", "apps"), ("CMakeLists.txt",))
+    programs = ("src", "bench", "examples", "demo", "cli", "apps")
+    found += tree.files(root, programs, ("CMakeLists.txt",))
     found += tree.files(root, ("src",), (".lua",))
     found += [p for p in tree.files(root, ("scripts", ".ci")) if "." not in os.path.basename(p)]
     found += [p for p in ("CMakeLists.txt",) if os.path.isfile(os.path.join(root, p))]

@@ -22,7 +22,7 @@
 static void judge(
     const char *text, pawl_status status, bool again, bool foreign, bool demoted, const char *part)
 {
-    struct pawl__verdict verdict = pawl__redis_judge(text, strlen(text), "my lock", 7);
+    struct pawl__verdict verdict = pawl__redis_judge(text, strlen(text), "my lock", 7, NULL);
     assert_int_equal(verdict.status, status);
     assert_int_equal(verdict.again, again);
     assert_int_equal(verdict.foreign, foreign);
@@ -96,8 +96,22 @@ static void unknown_errors(void **state)
     char text[5000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    struct pawl__verdict verdict = pawl__redis_judge(text, sizeof text - 1, text, sizeof text - 1);
+    struct pawl__verdict verdict =
+        pawl__redis_judge(text, sizeof text - 1, text, sizeof text - 1, NULL);
     assert_true(strlen(verdict.sentence) < 400);
+    pawl__free(verdict.sentence);
+}
+
+static void secrets_are_not_repeated(void **state)
+{
+    (void)state;
+    static const char text[] = "ERR what is 'AUTH me s3cret'?";
+    struct pawl__verdict verdict = pawl__redis_judge(text, sizeof text - 1, "x", 1, "s3cret");
+    assert_null(strstr(verdict.sentence, "s3cret"));
+    assert_non_null(strstr(verdict.sentence, "repeats the password"));
+    pawl__free(verdict.sentence);
+    verdict = pawl__redis_judge(text, sizeof text - 1, "x", 1, "");
+    assert_non_null(strstr(verdict.sentence, "AUTH me"));
     pawl__free(verdict.sentence);
 }
 
@@ -117,6 +131,7 @@ int main(void)
         cmocka_unit_test(known_errors),
         cmocka_unit_test(raised_in_scripts),
         cmocka_unit_test(unknown_errors),
+        cmocka_unit_test(secrets_are_not_repeated),
         cmocka_unit_test(codes_are_whole_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

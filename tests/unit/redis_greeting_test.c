@@ -269,6 +269,24 @@ static void pushes_are_passed_over(void **state)
     place_close(&side, place);
 }
 
+/* Always something to read and never an answer: the deadline counts, and the next one is better. */
+static void flood_ends_in_time(void **state)
+{
+    (void)state;
+    struct pawl__place *place = place_open(&side, "lock");
+    struct call call;
+    scripted_handle(scripted, "CLIENT KILL", ":1\\r\\n");
+    scripted_play(scripted, "EXPECT EVALSHA ...\n"
+                            "BYTES 1000000000000 >2\\r\\n$10\\r\\ninvalidate\\r\\n_\\r\\n\n");
+    call_init(&call, place, PAWL__OP_ACQUIRE, 1);
+    call.op.deadline_us = call.op.sent_us + 200000;
+    call_run(&side, &call);
+    assert_true(pawl__now_us() - call.op.deadline_us < BOUND_MS * 1000 / 2);
+    assert_ended(&call, PAWL__UNKNOWN, PAWL_UNAVAILABLE, true, "did not answer in time");
+    assert_true(next_is_fenced(place));
+    place_close(&side, place);
+}
+
 static void strange_errors(void **state)
 {
     (void)state;
@@ -338,6 +356,7 @@ int main(void)
         CASE(replies_without_sense),
         CASE(numbers_in_pieces),
         CASE(pushes_are_passed_over),
+        CASE(flood_ends_in_time),
         CASE(strange_errors),
         CASE(demoted_server_is_left),
         CASE(refused_later),

@@ -17,17 +17,20 @@ bool pawl__command_writes(enum pawl__op_kind kind)
     return kind != PAWL__OP_VERIFY && kind != PAWL__OP_INSPECT;
 }
 
+/* Whether a key of another type proves that the tenure has lost the lock: not where another key,
+ * the token counter, may be meant. */
 static bool needs_tenure(enum pawl__op_kind kind)
 {
     return kind == PAWL__OP_RENEW || kind == PAWL__OP_VERIFY || kind == PAWL__OP_COUNT ||
-           kind == PAWL__OP_RELEASE || kind == PAWL__OP_PASS;
+           kind == PAWL__OP_RELEASE;
 }
 
-static void take_error(struct pawl__op *op, const char *text, size_t text_size, bool *demoted_out)
+static void take_error(
+    struct pawl__op *op, const char *text, size_t text_size, struct pawl__reply_context *context)
 {
     const struct pawl__verdict verdict =
-        pawl__redis_judge(text, text_size, op->place->name, op->place->name_size);
-    *demoted_out = *demoted_out || verdict.demoted;
+        pawl__redis_judge(text, text_size, op->place->name, op->place->name_size, context->secret);
+    context->demoted = context->demoted || verdict.demoted;
     if (verdict.foreign && needs_tenure(op->kind)) {
         op->answer = PAWL__GONE;
         pawl__free(verdict.sentence);
@@ -133,7 +136,7 @@ static enum pawl__reply_result take_inspect(const struct pawl__resp_reader *read
 }
 
 static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *reader,
-    const struct pawl__resp_node *reply, struct pawl__op *ops, bool *demoted_out)
+    const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
 {
     if (reply->type != PAWL__RESP_ARRAY) {
         return PAWL__REPLY_STRANGE;
@@ -142,7 +145,7 @@ static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *rea
     struct pawl__op *op = ops;
     for (; item != NULL && op != NULL; op = op->next) {
         if (item->type == PAWL__RESP_ERROR) {
-            take_error(op, pawl__resp_text(reader, item), item->text_size, demoted_out);
+            take_error(op, pawl__resp_text(reader, item), item->text_size, context);
         } else if (item->type != PAWL__RESP_INTEGER ||
                    take_flag(op, item->integer) == PAWL__REPLY_STRANGE) {
             return PAWL__REPLY_STRANGE;
@@ -175,19 +178,19 @@ static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
 }
 
 enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
-    const struct pawl__resp_node *reply, struct pawl__op *ops, bool *demoted_out)
+    const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
 {
     if (reply->type == PAWL__RESP_INTEGER) {
         return take_number(ops, reply->integer);
     }
     if (reply->type == PAWL__RESP_ERROR) {
         for (struct pawl__op *op = ops; op != NULL; op = op->next) {
-            take_error(op, pawl__resp_text(reader, reply), reply->text_size, demoted_out);
+            take_error(op, pawl__resp_text(reader, reply), reply->text_size, context);
         }
         return PAWL__REPLY_TAKEN;
     }
     if (ops->kind == PAWL__OP_RENEW) {
-        return take_renewals(reader, reply, ops, demoted_out);
+        return take_renewals(reader, reply, ops, context);
     }
     return ops->kind == PAWL__OP_INSPECT ? take_inspect(reader, reply, ops) : PAWL__REPLY_STRANGE;
 }

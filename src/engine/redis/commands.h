@@ -56,9 +56,15 @@ enum pawl__reply_result {
     PAWL__REPLY_STRANGE, /* no reply that this command can have: the connection is out of step */
 };
 
-/* Fill in how the operations ended. *demoted_out is set if the server takes no writes any more. */
+/* What else there is to know about a reply. */
+struct pawl__reply_context {
+    const char *secret; /* must not be repeated in sentences; NULL: there is none */
+    bool demoted;       /* set if the server takes no writes any more */
+};
+
+/* Fill in how the operations ended. */
 enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
-    const struct pawl__resp_node *reply, struct pawl__op *ops, bool *demoted_out);
+    const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context);
 
 /* SCRIPT LOAD of every script, and how many that are. */
 bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out);

@@ -15,6 +15,7 @@
 enum {
     US_PER_MS = 1000,
     IDLE_US = 1000 * US_PER_MS, /* after so long look whether the server is still there */
+    LOOKS_MAX = 4,              /* receives that this may take */
     SENTENCE_SIZE = 256,
 };
 
@@ -186,7 +187,9 @@ void pawl__conn_lose(struct pawl__conn *conn, int64_t now_us, pawl_status status
     char sentence[SENTENCE_SIZE];
     snprintf(sentence, sizeof sentence, "the connection to %s was given up: %s", conn->config->peer,
         why);
-    if (empty_slots(conn, status, sentence, effects)) {
+    const bool writes = empty_slots(conn, status, sentence, effects) || conn->out_of_step;
+    conn->out_of_step = false;
+    if (writes) {
         const bool older = conn->doubt.open;
         conn->doubt = conn->self;
         conn->doubt.open = true;
@@ -272,7 +275,8 @@ static void look_after_idling(
     if (!idle || conn->seat.taken || conn->slots.count > 0) {
         return;
     }
-    while (conn->link.state == PAWL__LINK_READY && result == PAWL__STREAM_OK) {
+    for (int i = 0;
+         i < LOOKS_MAX && conn->link.state == PAWL__LINK_READY && result == PAWL__STREAM_OK; i++) {
         result = pawl__link_receive_now(&conn->link);
         if (result == PAWL__STREAM_OK) {
             pawl__conn_take_replies(conn, effects); /* whatever it is, nobody asked for it */

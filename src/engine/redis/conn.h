@@ -41,6 +41,7 @@ struct pawl__conn {
     bool asleep;                   /* who sits, sleeps: who queues has to send */
     bool stuck;                    /* the kernel did not take all that was queued */
     bool strays;                   /* somebody stopped driving without its answer */
+    bool out_of_step;              /* what the last reply to a write belongs to is unknown */
     bool retiring;  /* no new operations on this connection: it is given up when all are answered */
     bool persist;   /* connect again without being asked */
     bool was_ready; /* at least once */

@@ -115,13 +115,18 @@ static void give_up_overdue(struct pawl__conn *conn, struct pawl__effects *effec
     }
 }
 
-/* What came of receiving. What is there has always been read before a reply is judged overdue. */
+/* What came of receiving. What is there is read before a reply is judged overdue, unless it goes on
+ * and on and no answer is in it. */
 static void received(
     struct pawl__conn *conn, enum pawl__stream_result result, struct pawl__effects *effects)
 {
+    const size_t count = conn->slots.count;
     switch (result) {
     case PAWL__STREAM_OK:
         pawl__conn_take_replies(conn, effects);
+        if (count > 0 && conn->slots.count == count) {
+            give_up_overdue(conn, effects);
+        }
         return;
     case PAWL__STREAM_AGAIN:
     case PAWL__STREAM_TIMEOUT:
@@ -130,7 +135,7 @@ static void received(
     case PAWL__STREAM_PENDING:
     case PAWL__STREAM_CLOSED:
     case PAWL__STREAM_FAILED:
-        pawl__conn_lose(conn, pawl__now_us(), PAWL_UNAVAILABLE,
+        pawl__conn_lose(conn, pawl__now_us(), pawl__link_failure_status(&conn->link, result),
             pawl__link_failure(&conn->link, result), effects);
         return;
     }

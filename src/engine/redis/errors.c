@@ -117,12 +117,22 @@ static size_t without_place(const char *text, size_t size)
     return is_place ? (size_t)(place - text) : size;
 }
 
+const char *pawl__redis_show(
+    const char *text, size_t text_size, const char *secret, char *out, size_t out_size)
+{
+    static const char hidden[] = "an error that repeats the password";
+    const bool leaks = secret != NULL && secret[0] != '\0' && contains(text, text_size, secret);
+    const char *shown = leaks ? hidden : text;
+    return pawl__printable(
+        shown, leaks ? sizeof hidden - 1 : without_place(text, text_size), out, out_size);
+}
+
 struct pawl__verdict pawl__redis_judge(
-    const char *text, size_t text_size, const char *name, size_t name_size)
+    const char *text, size_t text_size, const char *name, size_t name_size, const char *secret)
 {
     char shown[SHOWN_SIZE];
     char shown_name[SHOWN_NAME_SIZE];
-    pawl__printable(text, without_place(text, text_size), shown, sizeof shown);
+    pawl__redis_show(text, text_size, secret, shown, sizeof shown);
     pawl__printable(name, name_size, shown_name, sizeof shown_name);
 
     const struct rule *rule = find_rule(text, text_size);

@@ -17,9 +17,13 @@ struct pawl__verdict {
 };
 
 /* Judge an error reply to an operation on a name. Whatever stands in the text, the sentence is fit
- * to print and short. */
+ * to print and short, and does not have the secret (NULL: there is none). */
 struct pawl__verdict pawl__redis_judge(
-    const char *text, size_t text_size, const char *name, size_t name_size);
+    const char *text, size_t text_size, const char *name, size_t name_size, const char *secret);
+
+/* The server's words, made fit to print; not a word if they repeat the secret. */
+const char *pawl__redis_show(
+    const char *text, size_t text_size, const char *secret, char *out, size_t out_size);
 
 /* Is this the first word of an error's text? */
 bool pawl__redis_error_is(const char *text, size_t text_size, const char *code);

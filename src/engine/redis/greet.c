@@ -32,19 +32,6 @@ static enum pawl__greet_result fail(struct pawl__greet *greet, pawl_status statu
     return PAWL__GREET_FAILED;
 }
 
-/* The server's words, fit to print. A server that repeats our password is not quoted. */
-static void show(
-    const struct pawl__greet *greet, const char *text, size_t size, char shown[SHOWN_SIZE])
-{
-    const char *password = greet->config->password;
-    if (password != NULL && password[0] != '\0' &&
-        memmem(text, size, password, strlen(password)) != NULL) {
-        snprintf(shown, SHOWN_SIZE, "an error that repeats the password");
-        return;
-    }
-    pawl__printable(text, size, shown, SHOWN_SIZE);
-}
-
 static enum pawl__greet_result fail_memory(struct pawl__greet *greet)
 {
     return fail(greet, PAWL_NO_MEMORY, pawl__strdup("no memory for the greeting"));
@@ -130,7 +117,7 @@ static enum pawl__greet_result fail_hello(struct pawl__greet *greet, const char 
 {
     char shown[SHOWN_SIZE];
     const char *peer = greet->config->peer;
-    show(greet, text, size, shown);
+    pawl__redis_show(text, size, greet->config->password, shown, sizeof shown);
     if (pawl__redis_error_is(text, size, "WRONGPASS")) {
         return fail(greet, PAWL_DENIED,
             pawl__format("%s does not accept this user and password (user '%s')", peer,
@@ -151,7 +138,7 @@ static enum pawl__greet_result fail_hello(struct pawl__greet *greet, const char 
             pawl__format("%s is older than Redis %d; pawl needs %d.0 or later", peer, VERSION_MIN,
                 VERSION_MIN));
     }
-    const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0);
+    const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0, NULL);
     pawl__free(verdict.sentence);
     return fail(greet, verdict.status, pawl__format("%s does not greet us: %s", peer, shown));
 }
@@ -165,14 +152,14 @@ static enum pawl__greet_result fail_strange(struct pawl__greet *greet, const cha
 static enum pawl__greet_result fail_select(struct pawl__greet *greet, const char *text, size_t size)
 {
     char shown[SHOWN_SIZE];
-    show(greet, text, size, shown);
+    pawl__redis_show(text, size, greet->config->password, shown, sizeof shown);
     const long long db = (long long)greet->config->db;
     if (pawl__redis_error_is_denial(text, size)) {
         return fail(greet, PAWL_DENIED,
             pawl__format("the user may not choose database %lld; add: ACL SETUSER %s +select", db,
                 greet->config->shown_user));
     }
-    const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0);
+    const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0, NULL);
     pawl__free(verdict.sentence);
     return fail(greet, verdict.status == PAWL_PROTOCOL ? PAWL_INVALID : verdict.status,
         pawl__format("%s does not give us database %lld: %s", greet->config->peer, db, shown));

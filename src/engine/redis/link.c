@@ -15,10 +15,10 @@
 enum {
     US_PER_MS = 1000,
     RECEIVE_SIZE = 16 << 10, /* room for one receive */
-    ROUNDS_MAX = 16,         /* of receiving in one go */
     BACKOFF_US = 10 * US_PER_MS,
     BACKOFF_US_MAX = 1000 * US_PER_MS,
     STABLE_US = 1000 * US_PER_MS, /* a connection that lived so long was a good one */
+    RECEIVES_MAX = 8,             /* in one step of the greeting */
     DIGITS_MAX = 18,              /* of a number that is read quickly: so many never overflow */
 };
 
@@ -90,6 +90,11 @@ static enum pawl__link_event fail(
     return PAWL__LINK_FAILED;
 }
 
+static enum pawl__link_event fail_memory(struct pawl__link *link, int64_t now_us)
+{
+    return fail(link, now_us, PAWL_NO_MEMORY, pawl__strdup("no memory for the greeting"));
+}
+
 static enum pawl__link_event fail_connect(struct pawl__link *link, int64_t now_us, const char *why)
 {
     return fail(link, now_us, PAWL_UNAVAILABLE,
@@ -111,6 +116,13 @@ const char *pawl__link_failure(const struct pawl__link *link, enum pawl__stream_
 {
     return result == PAWL__STREAM_CLOSED ? "the server closed the connection"
                                          : pawl__errno_text(link->stream.error);
+}
+
+pawl_status pawl__link_failure_status(
+    const struct pawl__link *link, enum pawl__stream_result result)
+{
+    return result == PAWL__STREAM_FAILED && link->stream.error == ENOMEM ? PAWL_NO_MEMORY
+                                                                         : PAWL_UNAVAILABLE;
 }
 
 /* ===== Bytes ===== */
@@ -256,21 +268,23 @@ static enum pawl__link_event take_replies(struct pawl__link *link, int64_t now_u
 }
 
 /* A few rounds at a time: a server that never stops sending must not keep us from the clock. */
+/* However much a server has to say, this does not take long: what is left is for the next time. */
 static enum pawl__link_event go_on_greeting(struct pawl__link *link, int64_t now_us)
 {
-    for (int round = 0; round < ROUNDS_MAX; round++) {
+    enum pawl__stream_result result = PAWL__STREAM_OK;
+    for (int i = 0; i < RECEIVES_MAX && result != PAWL__STREAM_AGAIN; i++) {
         const bool sent = pawl__link_flush(link) != PAWL__STREAM_FAILED;
         /* Even then: a server that turns us away says why before it closes. */
-        const enum pawl__stream_result result = pawl__link_receive_now(link);
-        if (result == PAWL__STREAM_AGAIN && sent) {
-            break;
-        }
-        if (result != PAWL__STREAM_OK) {
-            return fail_connect(link, now_us, pawl__link_failure(link, result));
-        }
-        const enum pawl__link_event event = take_replies(link, now_us);
-        if (event != PAWL__LINK_WAITING) {
-            return event;
+        result = pawl__link_receive_now(link);
+        if (result == PAWL__STREAM_OK) {
+            const enum pawl__link_event event = take_replies(link, now_us);
+            if (event != PAWL__LINK_WAITING) {
+                return event;
+            }
+        } else if (result != PAWL__STREAM_AGAIN || !sent) {
+            return pawl__link_failure_status(link, result) == PAWL_NO_MEMORY
+                       ? fail_memory(link, now_us)
+                       : fail_connect(link, now_us, pawl__link_failure(link, result));
         }
     }
     if (now_us >= link->limit_us) {
@@ -288,7 +302,7 @@ static enum pawl__link_event start_greeting(struct pawl__link *link, int64_t now
     const enum pawl__greet_result begun =
         pawl__greet_begin(&link->greet, link->config, link->doubt, &link->out);
     if (begun == PAWL__GREET_FAILED) {
-        return fail(link, now_us, PAWL_NO_MEMORY, pawl__strdup("no memory for the greeting"));
+        return fail_memory(link, now_us);
     }
     return go_on_greeting(link, now_us);
 }

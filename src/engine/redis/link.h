@@ -98,6 +98,8 @@ void pawl__link_drop(struct pawl__link *link, int64_t now_us);
 /* Why receive or flush failed, in words: a constant or errno's text, valid until the thread asks
  * again. */
 const char *pawl__link_failure(const struct pawl__link *link, enum pawl__stream_result result);
+pawl_status pawl__link_failure_status(
+    const struct pawl__link *link, enum pawl__stream_result result);
 
 /* The position of the next byte to be queued. */
 static inline uint64_t pawl__link_position(const struct pawl__link *link)

@@ -16,6 +16,7 @@
 enum {
     WOKEN_SIZE_MAX = 1 << 20, /* bytes of names to wake at once; beyond, all are */
     IDLE_US = 1000 * 1000,    /* after so long look whether the server is still there */
+    LOOKS_MAX = 4,            /* receives that this may take */
 };
 
 static const char closed_sentence[] = "the client was closed before it was confirmed";
@@ -81,8 +82,8 @@ static void received(
         pawl__push_take(push, now_us, effects);
     } else if (result != PAWL__STREAM_AGAIN) {
         push->keeper_polls = false;
-        pawl__push_lose(
-            push, now_us, PAWL_UNAVAILABLE, pawl__link_failure(&push->link, result), effects);
+        pawl__push_lose(push, now_us, pawl__link_failure_status(&push->link, result),
+            pawl__link_failure(&push->link, result), effects);
     }
 }
 
@@ -188,7 +189,9 @@ static void look_after_idling(
 {
     enum pawl__stream_result result = PAWL__STREAM_OK;
     const bool idle = now_us - push->heard_us > IDLE_US;
-    while (idle && push->link.state == PAWL__LINK_READY && result == PAWL__STREAM_OK) {
+    for (int i = 0;
+         idle && i < LOOKS_MAX && push->link.state == PAWL__LINK_READY && result == PAWL__STREAM_OK;
+         i++) {
         result = pawl__link_receive_now(&push->link);
         received(push, result, effects);
     }

@@ -103,14 +103,15 @@ static bool take_reply(
     if (split_renewals(conn, &slot, reply, effects)) {
         return true;
     }
-    bool demoted = false;
-    if (pawl__command_answer(&conn->link.reader, reply, slot.ops, &demoted) ==
+    struct pawl__reply_context context = {.secret = conn->config->password};
+    if (pawl__command_answer(&conn->link.reader, reply, slot.ops, &context) ==
         PAWL__REPLY_STRANGE) {
+        conn->out_of_step = pawl__command_writes(slot.ops->kind);
         pawl__effects_fail_all(effects, slot.ops, PAWL__UNKNOWN, PAWL_PROTOCOL, true,
             "the server's reply makes no sense");
         return false;
     }
-    conn->retiring = conn->retiring || demoted;
+    conn->retiring = conn->retiring || context.demoted;
     end_answered(conn, slot.ops, effects);
     return true;
 }
@@ -127,7 +128,8 @@ void pawl__conn_take_replies(struct pawl__conn *conn, struct pawl__effects *effe
         if (parsed == PAWL__RESP_BROKEN) {
             broken = conn->link.reader.broken;
         } else if (parsed == PAWL__RESP_NO_MEMORY) {
-            broken = "no memory for its reply";
+            pawl__conn_lose(conn, pawl__now_us(), PAWL_NO_MEMORY, "no memory for a reply", effects);
+            return;
         } else if (!take_reply(conn, reply, effects)) {
             broken = "a reply does not fit the question";
         }

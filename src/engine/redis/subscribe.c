@@ -265,8 +265,8 @@ static void confirmed(
 static void denied(struct pawl__push *push, struct pawl__redis_place *place, const char *text,
     size_t text_size, struct pawl__effects *effects)
 {
-    const struct pawl__verdict verdict =
-        pawl__redis_judge(text, text_size, place->place.name, place->place.name_size);
+    const struct pawl__verdict verdict = pawl__redis_judge(
+        text, text_size, place->place.name, place->place.name_size, push->config->password);
     char shown[SHOWN_SIZE];
     char sentence[2 * SENTENCE_SIZE];
     snprintf(sentence, sizeof sentence,
@@ -363,9 +363,11 @@ void pawl__push_take(struct pawl__push *push, int64_t now_us, struct pawl__effec
             return;
         }
         if (parsed != PAWL__RESP_COMPLETE || !take_one(push, reply, effects)) {
-            pawl__push_lose(push, now_us, PAWL_PROTOCOL,
-                parsed == PAWL__RESP_BROKEN ? push->link.reader.broken
-                                            : "a reply does not fit the question",
+            const bool short_of_memory = parsed == PAWL__RESP_NO_MEMORY;
+            pawl__push_lose(push, now_us, short_of_memory ? PAWL_NO_MEMORY : PAWL_PROTOCOL,
+                short_of_memory               ? "no memory for a reply"
+                : parsed == PAWL__RESP_BROKEN ? push->link.reader.broken
+                                              : "a reply does not fit the question",
                 effects);
             return;
         }

@@ -130,6 +130,46 @@ static void close_runs_what_was_not_dispatched(const struct suite *suite)
     expect_free(suite, suite->name);
 }
 
+/* `done` comes even when the lock was closed meanwhile, and is given the lock all the same. */
+struct afterlife {
+    pawl_status acquire;
+    pawl_status release;
+    uint64_t token;
+    unsigned hold_count;
+    unsigned calls;
+};
+
+static void use_closed_lock(pawl_lock *lock, pawl_status status, void *arg)
+{
+    (void)status;
+    struct afterlife *afterlife = arg;
+    afterlife->calls++;
+    afterlife->acquire = pawl_lock_acquire_async(lock, PAWL_TRY, use_closed_lock, arg);
+    afterlife->release = pawl_lock_release_async(lock, use_closed_lock, arg);
+    afterlife->token = pawl_lock_token(lock);
+    afterlife->hold_count = pawl_lock_hold_count(lock);
+    pawl_lock_cancel(lock);
+}
+
+static void use_of_a_closed_lock_in_its_last_callback(const struct suite *suite)
+{
+    static struct afterlife afterlife;
+    pawl_client *client = open_dispatch_client(suite);
+    pawl_lock *lock = open_handle_lock(client, suite->name);
+    afterlife = (struct afterlife){0};
+    EXPECT(PAWL_OK, pawl_lock_acquire_async(lock, PAWL_TRY, use_closed_lock, &afterlife));
+    assert_true(is_readable(pawl_client_fd(client), SOON_MS));
+    EXPECT(PAWL_OK, close_lock(lock));
+    expect_free(suite, suite->name);
+    EXPECT(PAWL_OK, pawl_client_dispatch(client));
+    EXPECT(PAWL_MISUSE, afterlife.acquire);
+    EXPECT(PAWL_MISUSE, afterlife.release);
+    assert_int_equal(afterlife.token, 0);
+    assert_int_equal(afterlife.hold_count, 0);
+    EXPECT(PAWL_OK, close_client(client));
+    assert_int_equal(afterlife.calls, 1);
+}
+
 static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_ASYNC, without_dispatch_there_is_none),
     SUITE_CASE(FLAG_ASYNC, dispatch_runs_what_is_due),
@@ -137,6 +177,7 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_ASYNC, dispatch_of_a_loss),
     SUITE_CASE(FLAG_ASYNC, dispatch_inside_a_callback),
     SUITE_CASE(FLAG_ASYNC, close_runs_what_was_not_dispatched),
+    SUITE_CASE(FLAG_ASYNC, use_of_a_closed_lock_in_its_last_callback),
 };
 
 SUITE_GROUP(suite_dispatch, cases);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define CHILDREN 20
-#define FORKS 600
+#define FORKS (600 / SUITE_SCALE / SUITE_SCALE)
 #define COMERS 8
 #define PIPE_ENDS 2 /* descriptors that a child has of its own */
 

@@ -82,6 +82,7 @@ static const struct suite_group *const groups[] = {
     &suite_process,
     &suite_options,
     &suite_names,
+    &suite_random,
     &suite_kinds,
 };
 
@@ -221,6 +222,10 @@ int suite_main(int argc, char *argv[], const struct suite_engine *engine)
     setvbuf(stdout, NULL, _IOLBF, 0);
     raise_descriptor_limit();
     collect(engine, engine->begin(), argc > 1 ? argv[1] : NULL);
+    if (job_count == 0) {
+        fprintf(stderr, "no case is called %s\n", argv[1]);
+        return 1;
+    }
     const int failed = run_jobs(engine->name);
     print_slow_cases();
     bool saved = true;

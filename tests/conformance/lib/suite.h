@@ -106,6 +106,7 @@ extern const struct suite_group suite_fork;
 extern const struct suite_group suite_process;
 extern const struct suite_group suite_options;
 extern const struct suite_group suite_names;
+extern const struct suite_group suite_random;
 extern const struct suite_group suite_kinds;
 
 /* The whole of main(): run every case on this engine, print the table. */

@@ -46,12 +46,12 @@
 #define SUITE_TSAN 0 /* the thread sanitizer has no threads in a mere fork */
 #endif
 
-#define LEASE_MS (INT64_C(200) * SUITE_SCALE)    /* short enough to wait for its end */
-#define RENEWED_MS (INT64_C(1200) * SUITE_SCALE) /* long enough for renewals that come late */
-#define LATE_MS (INT64_C(1000) * SUITE_SCALE)    /* how late what is due at a time may come */
-#define QUICK_MS (INT64_C(300) * SUITE_SCALE)    /* the best of several tries at what is quick */
-#define SOON_MS (INT64_C(10000) * SUITE_SCALE)   /* for what depends on no time at all */
-#define LONG_MS INT64_C(120000)                  /* a lease or a wait that must not end by itself */
+#define LEASE_MS (INT64_C(200) * SUITE_SCALE)  /* short enough to wait for its end */
+#define RENEWED_MS INT64_C(1200)               /* long enough for renewals that come late */
+#define LATE_MS (INT64_C(1000) * SUITE_SCALE)  /* how late what is due at a time may come */
+#define QUICK_MS (INT64_C(300) * SUITE_SCALE)  /* the best of several tries at what is quick */
+#define SOON_MS (INT64_C(10000) * SUITE_SCALE) /* for what depends on no time at all */
+#define LONG_MS INT64_C(120000)                /* a lease or a wait that must not end by itself */
 
 /* The least time that a lease of the library lasts: drift is taken off. */
 int64_t lease_least_ms(int64_t lease_ms);

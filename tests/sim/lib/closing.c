@@ -125,8 +125,8 @@ static void shut_go_on(struct sim_actor *actor)
         sim_actor_later(actor, 1 + world->plan.delay_us);
         return;
     }
-    int64_t calm_us = world->now_us - client->trouble_us;
-    bool calm = calm_us > 2 * world->plan.timeout_us + CALM_US && client->wired && !world->frozen;
+    int64_t enough_us = 2 * world->plan.timeout_us + (world->plan.session ? 0 : CALM_US);
+    bool calm = world->now_us - client->trouble_us > enough_us && client->wired && !world->frozen;
     if (!drained && calm && world->plan.ordered) {
         sim_fail(world, "O7", "client %u cannot be closed in time", client->index);
     }

@@ -91,6 +91,8 @@ static void make_session(struct sim_plan *plan)
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         plan->on[foreign[i]] = false;
     }
+    plan->mille[SIM_SHUT] = 250;
+    plan->mille[SIM_THREAD_END] = 120;
     plan->session = true;
     plan->ordered = true;
     plan->delay_us = 1;

@@ -261,8 +261,8 @@ void sim_run(struct sim_world *world, uint64_t seed, bool verbose)
 {
     start(world, seed, verbose);
     struct sim_event *event;
-    while (
-        world->failure[0] == '\0' && !is_over(world) && (event = sim_event_next(world)) != NULL) {
+    while (world->failure[0] == '\0' && !world->stopped && !is_over(world) &&
+           (event = sim_event_next(world)) != NULL) {
         world->stats.events++;
         serve(world, event);
         review(world);

@@ -13,8 +13,8 @@
 #include <time.h>
 
 #define LEASE_MS 400
-#define EARLY_MS 20    /* drift and rounding */
-#define LATE_MS 2000   /* a busy machine, or a sanitizer */
+#define EARLY_MS 20  /* drift and rounding */
+#define LATE_MS 2000 /* a busy machine, or a sanitizer */
 #define BUSY_WAIT_MS 200
 
 static _Atomic int64_t lost_ms;

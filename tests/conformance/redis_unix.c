@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The conformance suite on redis+unix://, with a server of its own. */
+#include "conformance/lib/suite.h"
+#include "support/server.h"
+
+static const char *begin(void)
+{
+    return server_unix_url(server_start(NULL));
+}
+
+int main(int argc, char *argv[])
+{
+    static const struct suite_engine engine = {
+        .name = "redis+unix",
+        .begin = begin,
+        .has =
+            {
+                [FLAG_PROCESSES] = true,
+                [FLAG_EXPIRES] = true,
+                [FLAG_PASS] = true,
+                [FLAG_PUSH] = true,
+            },
+    };
+    return suite_main(argc, argv, &engine);
+}
