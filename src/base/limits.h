@@ -13,9 +13,8 @@
 #define PAWL__WAIT_MS_MAX PAWL__LEASE_MS_MAX
 #define PAWL__TIMEOUT_MS_MAX (INT64_C(3600) * 1000)
 
-#define PAWL__POLL_US                                                           \
-    1000000 /* the longest sleep without looking, whatever message was promised \
-             */
+/* The longest sleep without looking, whatever message was promised. */
+#define PAWL__POLL_US 1000000
 
 #define PAWL__PASSES_MAX 16          /* passes inside a process before others are offered a turn */
 #define PAWL__PASSES_US 10000        /* or this long, whichever comes first */

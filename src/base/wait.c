@@ -106,7 +106,7 @@ bool pawl__waiter_sleep(struct pawl__waiter *waiter, int64_t deadline_us)
     }
 }
 
-/* The time that poll() may take, rounded up: waking early would only make us spin. */
+/* The time that poll() may take; never less than nothing. */
 static struct timespec time_left(int64_t deadline_us)
 {
     int64_t left_us = pawl__min64(deadline_us - pawl__now_us(), 60000000);

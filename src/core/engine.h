@@ -8,16 +8,17 @@
  * uuid>:<number>" is its owner string on the wire.
  *
  * Rules for every engine
- *  - submit() never blocks. Each operation is completed exactly once, by host->complete(), on any
- * thread, possibly inside submit() itself, and by its deadline (+ 50 ms) as long as somebody drives
- * or pumps.
- *  - No call into the host is made while the engine holds a mutex of its own, and the host holds
+ *
+ * - submit() never blocks. Each operation is completed exactly once, by host->complete(), on any
+ *   thread, possibly inside submit() itself, and by its deadline (+ 50 ms) as long as somebody
+ *   drives or pumps.
+ * - No call into the host is made while the engine holds a mutex of its own, and the host holds
  * none of its mutexes when it calls an engine.
- *  - Every operation on a tenure checks that the tenure still holds; nothing an old tenure left
+ * - Every operation on a tenure checks that the tenure still holds; nothing an old tenure left
  * behind (late copies, repeated requests) may touch a newer one.
- *  - An acquire that is repeated with the same tenure is the same acquire: it does not count twice,
- * and it answers the same token.
- *  - All descriptors come from base/fds.h, so that a forked child closes them. */
+ * - An acquire that is repeated with the same tenure is the same acquire: it does not count twice,
+ *   and it answers the same token, or a greater one if the backend came back with an older counter.
+ * - All descriptors come from base/fds.h, so that a forked child closes them. */
 #ifndef PAWL_CORE_ENGINE_H
 #define PAWL_CORE_ENGINE_H
 

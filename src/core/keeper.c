@@ -18,9 +18,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define NET_US                                                                        \
-    20000 /* how late a caller may be with its own timers before the keeper helps out \
-           */
+/* How late a caller may be with its own timers before the keeper helps out. */
+#define NET_US 20000
 
 bool pawl__keeper_init(struct pawl__keeper *keeper)
 {

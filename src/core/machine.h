@@ -8,10 +8,15 @@
  * driver calls it under one mutex.
  *
  * Words
- *   request  one call of a user that is not answered yet: acquire, release, extend, inspect, break
- *   tenure   one owner's time with a lock, from the first acquire to the last release. It begins as
- * a claim, so every acquire request that does not re-enter brings a tenure with it name     a
- * lock's name in this client: the local queue, and the one tenure that is active in the backend
+ *
+ * A request is one call of a user that is not answered yet: acquire, release, extend, inspect or
+ * break.
+ *
+ * A tenure is one owner's time with a lock, from the first acquire to the last release. It begins
+ * as a claim, so every acquire request that does not re-enter brings a tenure with it.
+ *
+ * A name is a lock's name in this client: the local queue, and the one tenure that is active in the
+ * backend.
  *
  * A tenure's life
  *
@@ -22,15 +27,14 @@
  *                    └ caller gone, outcome unknown ──> CLEANING ──released for sure──> ended
  *
  * What holds at all times
- *   - At most one tenure of a name is active (CLAIMING, WAITING, HELD, RELEASING), but for the heir
- * of a pass.
- *   - Only an answered ACQUIRE, RENEW or PASS moves a deadline, and only to its own sending time +
- * lease - drift.
- *   - A tenure that is LOST stays so. Every operation that may have reached the backend without an
- * answer is followed by a release of the same tenure until that was answered, or until its lease is
- * over.
- *   - After the first grant nothing needs memory: all that can still happen is embedded in the
- * tenure. */
+ *
+ * - At most one tenure of a name is active (CLAIMING, WAITING, HELD, RELEASING), but for an heir.
+ * - Only an answered ACQUIRE, RENEW or PASS moves a deadline, and only to its own sending time plus
+ *   the lease, less the drift.
+ * - A tenure that is LOST stays so. Every operation that may have reached the backend without an
+ *   answer is followed by a release of the same tenure until that was answered, or until its lease
+ *   is over.
+ * - After the grant nothing needs memory: all that can still happen is embedded in the tenure. */
 #ifndef PAWL_CORE_MACHINE_H
 #define PAWL_CORE_MACHINE_H
 

@@ -7,7 +7,9 @@
  * But a caller's bound is nearly always the same one (a moment ago plus the usual limit), so the
  * last value set is remembered and used again while it is at most 10 ms too long; it is rounded up
  * to whole milliseconds, so that bounds which differ by the microseconds since they were computed
- * are one. After each timeout the clock decides whether the deadline has really come. */
+ * are one. After each timeout the clock decides whether the deadline has really come. The kernel's
+ * timers for this grow coarser with their length, it may oversleep by an eighth; so a long sleep
+ * aims at seven eighths of the way, and what is left then is slept as well. */
 #include "net/stream.h"
 
 #include "base/clock.h"
@@ -28,6 +30,8 @@ enum {
     US_PER_MS = 1000,
     US_PER_S = 1000 * 1000,
     TIMEOUT_SLACK_US = 10 * US_PER_MS, /* how much too long a receive timeout may be */
+    COARSE_US = 100 * US_PER_MS,       /* beyond, the kernel may oversleep by */
+    COARSENESS = 8,                    /* this part of the timeout */
     SLEEP_US_MAX = 60 * US_PER_S,      /* the longest single sleep, so that no sum overflows */
 };
 
@@ -240,13 +244,19 @@ static int64_t sleep_us(int64_t deadline_us)
     return pawl__max64(0, pawl__min64(left_us, SLEEP_US_MAX));
 }
 
+/* Where a receive timeout has to point so that the kernel does not sleep beyond the bound. */
+static int64_t aim_us(int64_t bound_us)
+{
+    return bound_us > COARSE_US ? bound_us - bound_us / COARSENESS : bound_us;
+}
+
 enum pawl__stream_result pawl__stream_recv_wait(
     struct pawl__stream *stream, void *room, size_t size, int64_t deadline_us, size_t *received_out)
 {
     *received_out = 0;
     for (;;) {
         const int64_t bound_us = sleep_us(deadline_us);
-        if (bound_us > 0 && !set_recv_timeout(stream, bound_us)) {
+        if (bound_us > 0 && !set_recv_timeout(stream, aim_us(bound_us))) {
             return failed(stream, errno);
         }
         const int flags = bound_us > 0 ? 0 : MSG_DONTWAIT;

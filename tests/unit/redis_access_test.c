@@ -201,7 +201,15 @@ static void passwords(void **state)
     free(url);
 
     free(server_command(server, "ACL SETUSER idle on nopass ~* &* +@all"));
-    url = url_with("idle@", "");
+    struct pawl__url parsed;
+    void *self = NULL;
+    url = url_with("idle@", ""); /* it would quietly be the default user */
+    assert_int_equal(pawl__url_parse(url, &parsed), PAWL_OK);
+    assert_int_equal(pawl__engine_redis.open(&parsed, &side.host, &self), PAWL_INVALID);
+    assert_non_null(strstr(pawl__error_text(), "names a user but no password"));
+    pawl__url_free(&parsed);
+    free(url);
+    url = url_with("idle:any@", "");
     side_open(&side, url);
     assert_works(&side, "without-password");
     side_close(&side);

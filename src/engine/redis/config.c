@@ -83,6 +83,12 @@ static pawl_status read_credentials(struct pawl__redis_config *config, struct pa
     if (status != PAWL_OK || url->user == NULL) {
         return status;
     }
+    if (config->password == NULL) {
+        /* Often a password without its colon, so it is not repeated. */
+        return pawl__fail(PAWL_INVALID,
+            "the URL names a user but no password; a password alone is written "
+            "redis://:password@host");
+    }
     config->user = pawl__strdup(url->user);
     if (config->password == NULL) {
         config->password = pawl__strdup(""); /* what a user without a password is greeted with */
