@@ -339,7 +339,6 @@ struct hold {
 static bool peek(pawl_lock *lock, struct hold *hold_out)
 {
     pawl_client *client = lock->client;
-    struct pawl__todo todo;
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     const struct pawl__tenure *tenure =
@@ -350,8 +349,7 @@ static bool peek(pawl_lock *lock, struct hold *hold_out)
         *hold_out = (struct hold){tenure->state == PAWL__TENURE_HELD, tenure->count, tenure->id,
             tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
     }
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     return found;
 }
 
@@ -578,12 +576,10 @@ void pawl_lock_cancel(pawl_lock *lock)
         return;
     }
     pawl_client *client = lock->client;
-    struct pawl__todo todo;
     pawl__lock_enter(lock);
     pawl__client_lock(client);
     pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     pawl__lock_leave(lock);
     pawl__call_leave(client);
 }

@@ -72,9 +72,13 @@ static void end(struct pawl__waiter *waiter)
     atomic_fetch_and(&waiter->word, MARKS);
 }
 
-static void take_nudge(struct pawl__waiter *waiter)
+bool pawl__waiter_take_nudge(struct pawl__waiter *waiter)
 {
+    if ((atomic_load(&waiter->word) & PAWL__WAITER_NUDGED) == 0) {
+        return false;
+    }
     atomic_fetch_and(&waiter->word, (uint32_t)~PAWL__WAITER_NUDGED);
+    return true;
 }
 
 /* Futexes know no BOOTTIME, so the sleep is cut into pieces of at most a minute, after each of
@@ -95,7 +99,7 @@ bool pawl__waiter_sleep(struct pawl__waiter *waiter, int64_t deadline_us)
 {
     for (;;) {
         if (atomic_load_explicit(&waiter->word, memory_order_acquire) != 0) {
-            take_nudge(waiter);
+            pawl__waiter_take_nudge(waiter);
             return true;
         }
         int64_t left_us = deadline_us - pawl__now_us();
@@ -130,7 +134,7 @@ int pawl__waiter_poll(
         }
     }
     if (ready <= 0) {
-        take_nudge(waiter);
+        pawl__waiter_take_nudge(waiter);
         return 0;
     }
     return ready;

@@ -28,6 +28,8 @@ void pawl__waiter_init(struct pawl__waiter *waiter);
 bool pawl__waiter_done(const struct pawl__waiter *waiter);
 bool pawl__waiter_marked(const struct pawl__waiter *waiter); /* done or nudged: it is to look */
 
+bool pawl__waiter_take_nudge(struct pawl__waiter *waiter); /* false: there was none */
+
 /* The wait is over. The waiter's memory may be gone as soon as this has stored the word. */
 void pawl__waiter_finish(struct pawl__waiter *waiter);
 

@@ -105,7 +105,6 @@ static bool start(struct pawl_client *client, struct pawl__request *request,
 static enum pawl__phase look(
     struct pawl_client *client, struct pawl__request *request, int64_t *until_us, bool *finished)
 {
-    struct pawl__todo todo;
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     if (!request->finished && now_us >= pawl__request_due(request)) {
@@ -114,8 +113,7 @@ static enum pawl__phase look(
     enum pawl__phase phase = request->phase;
     *finished = request->finished;
     *until_us = request->finished ? PAWL__NEVER : pawl__request_due(request);
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, phase == PAWL__ASKING && !*finished);
+    pawl__client_unlock(client, phase == PAWL__ASKING && !*finished);
     return phase;
 }
 

@@ -79,6 +79,13 @@ void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo,
     }
 }
 
+void pawl__client_unlock(struct pawl_client *client, bool driven)
+{
+    struct pawl__todo todo;
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, driven);
+}
+
 /* ===== What engines call ===== */
 
 static struct pawl_client *client_of(struct pawl__host *host)
@@ -89,7 +96,6 @@ static struct pawl_client *client_of(struct pawl__host *host)
 static void on_complete(struct pawl__host *host, struct pawl__op *ops)
 {
     struct pawl_client *client = client_of(host);
-    struct pawl__todo todo;
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     while (ops != NULL) {
@@ -97,38 +103,31 @@ static void on_complete(struct pawl__host *host, struct pawl__op *ops)
         ops = ops->next;
         pawl__machine_complete(&client->machine, op, now_us);
     }
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
 }
 
 static void on_wake(struct pawl__host *host, const char *name, size_t name_size)
 {
     struct pawl_client *client = client_of(host);
-    struct pawl__todo todo;
     pawl__client_lock(client);
     pawl__machine_wake(&client->machine, name, name_size, pawl__now_us());
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
 }
 
 static void on_lost(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
     struct pawl_client *client = client_of(host);
-    struct pawl__todo todo;
     pawl__client_lock(client);
     pawl__machine_lost(&client->machine, name, name_size, id, pawl__now_us());
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
 }
 
 static void on_reconnected(struct pawl__host *host)
 {
     struct pawl_client *client = client_of(host);
-    struct pawl__todo todo;
     pawl__client_lock(client);
     pawl__machine_reconnected(&client->machine, pawl__now_us());
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
 }
 
 static void on_attend(struct pawl__host *host)
@@ -318,7 +317,6 @@ pawl_status pawl__client_open(
 
 static pawl_status attach(struct pawl_client *client, struct pawl_lock *lock, const char *name)
 {
-    struct pawl__todo todo;
     bool fresh = false;
     pawl__client_lock(client);
     struct pawl__name *record = pawl__machine_name(&client->machine, name, strlen(name), &fresh);
@@ -340,8 +338,7 @@ static pawl_status attach(struct pawl_client *client, struct pawl_lock *lock, co
         pawl__list_remove(&lock->node);
         pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
     }
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     return status;
 }
 
@@ -362,7 +359,6 @@ pawl_status pawl__client_attach(
  * their own limits. */
 static void expel_callers(struct pawl_client *client)
 {
-    struct pawl__todo todo;
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     struct pawl__list *node = client->locks.next;
@@ -373,20 +369,17 @@ static void expel_callers(struct pawl_client *client)
     }
     client->machine.unheard = false;
     pawl__machine_release_all(&client->machine, now_us);
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     pawl__call_wait_all_left(client);
 }
 
 /* One round of waiting for what is under way; serves the timers by which it is tried again. */
 static void drain_once(struct pawl_client *client, struct pawl__waiter *waiter, int64_t deadline_us)
 {
-    struct pawl__todo todo;
     pawl__client_lock(client);
     pawl__machine_tick(&client->machine, pawl__now_us());
     int64_t until_us = pawl__min64(deadline_us, pawl__machine_due(&client->machine));
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, client->engine->drive != NULL);
+    pawl__client_unlock(client, client->engine->drive != NULL);
     if (pawl__waiter_done(waiter)) {
         return;
     }
@@ -401,13 +394,11 @@ static void drain_once(struct pawl_client *client, struct pawl__waiter *waiter, 
 static bool drain(struct pawl_client *client, int64_t deadline_us)
 {
     struct pawl__waiter waiter;
-    struct pawl__todo todo;
     pawl__waiter_init(&waiter);
     pawl__client_lock(client);
     pawl__machine_release_all(&client->machine, pawl__now_us());
     client->drained = &waiter;
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, client->engine->drive != NULL);
+    pawl__client_unlock(client, client->engine->drive != NULL);
     while (!pawl__waiter_done(&waiter) && pawl__now_us() < deadline_us) {
         drain_once(client, &waiter, deadline_us);
     }
@@ -421,7 +412,6 @@ static bool drain(struct pawl_client *client, int64_t deadline_us)
 /* Nobody is inside any more: take everything apart. */
 static void dismantle(struct pawl_client *client)
 {
-    struct pawl__todo todo;
     pawl__registry_remove(client);
     pawl__keeper_stop(client);
     if (client->engine->stop != NULL) {
@@ -430,8 +420,7 @@ static void dismantle(struct pawl_client *client)
     pawl__courier_stop(client);
     pawl__client_lock(client);
     pawl__machine_abolish(&client->machine);
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     client->engine->close(client->self);
 }
 
@@ -503,19 +492,16 @@ pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lo
     if (!pawl__call_enter(client)) {
         return close_orphan(client, lock);
     }
-    struct pawl__todo todo;
     pawl__client_lock(client);
     lock->handle.closed = true;
     pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
 
     pawl_status status = release_through(client, lock);
     pawl__client_lock(client);
     pawl__list_remove(&lock->node);
     pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     pawl__courier_wait_for(client, lock);
     pawl__lock_close(lock);
     pawl__call_leave(client);

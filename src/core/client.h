@@ -107,6 +107,7 @@ pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lo
 /* Around a step: lock, step the machine, take what it left, carry it out. `driven`: the calling
  * thread is about to drive the engine for an answer. */
 void pawl__client_lock(struct pawl_client *client);
+void pawl__client_unlock(struct pawl_client *client, bool driven); /* takes, and carries out */
 void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out); /* and unlock */
 void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo, bool driven);
 

@@ -84,10 +84,8 @@ static void deliver_notice(struct pawl_client *client, struct pawl__notice *noti
         callback(&event, arg);
         end(client);
     }
-    struct pawl__todo todo;
     pawl__machine_notice_done(&client->machine, notice, pawl__now_us());
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     pthread_mutex_lock(&client->mutex);
 }
 

@@ -71,14 +71,12 @@ static void drain(int fd)
 /* Serve the timers; says when to look next. False: it is time to stop. */
 static bool tick(struct pawl_client *client, int64_t *due_us)
 {
-    struct pawl__todo todo;
     pawl__client_lock(client);
     bool stopping = client->keeper.stopping;
     pawl__machine_tick(&client->machine, pawl__now_us());
     *due_us = next_look(client);
     client->keeper.target_us = *due_us;
-    pawl__client_take(client, &todo);
-    pawl__client_carry_out(client, &todo, false);
+    pawl__client_unlock(client, false);
     return !stopping;
 }
 

@@ -41,11 +41,9 @@ static void thread_ended(uint64_t owner)
     pthread_mutex_lock(&mutex);
     for (struct pawl__list *node = clients.next; node != &clients; node = node->next) {
         struct pawl_client *client = PAWL__CONTAINER(node, struct pawl_client, registered);
-        struct pawl__todo todo;
         pawl__client_lock(client);
         pawl__machine_owner_gone(&client->machine, owner, pawl__now_us());
-        pawl__client_take(client, &todo);
-        pawl__client_carry_out(client, &todo, false);
+        pawl__client_unlock(client, false);
     }
     pthread_mutex_unlock(&mutex);
 }

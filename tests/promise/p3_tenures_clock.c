@@ -168,6 +168,32 @@ static void a_count_without_a_hold_is_proof_of_loss(void **state)
     assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_NOT_HELD);
 }
 
+/* A renewal cannot be sent while the count is under way, so the engine has to see to its end, and
+ * early enough. */
+static void the_count_does_not_hold_up_the_renewals(void **state)
+{
+    (void)state;
+    stage_open(&stage, &handle, "x", LEASE_US, true);
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    stage_pass(&stage, LEASE_US / 3 - 1000);
+    stage.connected = false;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    struct pawl__op *op = stage.out;
+    assert_int_equal(op->kind, PAWL__OP_COUNT);
+    assert_false(op->lazy);
+    assert_true(op->deadline_us <= stage.now_us + VALID_US / 2);
+    stage_pass(&stage, op->deadline_us - stage.now_us);
+    assert_ptr_equal(stage.out, op); /* nothing else has been sent */
+    stage.out = NULL;
+    stage_answer_as(&stage, op, PAWL__UNKNOWN);
+    stage.connected = true;
+    stage_pass(&stage, 1); /* the renewal has long been due */
+    assert_int_equal(stage.submitted[PAWL__OP_RENEW], 1);
+    assert_true(hold_of(OWNER)->deadline_us > stage.now_us + VALID_US - 1000);
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+}
+
 static void a_failed_count_is_nothing(void **state)
 {
     (void)state;
@@ -266,6 +292,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(late_copies_of_an_old_tenure_touch_nothing, begin, end),
         cmocka_unit_test_setup_teardown(the_count_is_shown_but_not_waited_for, begin, end),
         cmocka_unit_test_setup_teardown(a_count_without_a_hold_is_proof_of_loss, begin, end),
+        cmocka_unit_test_setup_teardown(the_count_does_not_hold_up_the_renewals, begin, end),
         cmocka_unit_test_setup_teardown(a_failed_count_is_nothing, begin, end),
         cmocka_unit_test_setup_teardown(
             re_entry_on_a_fixed_lease_waits_for_the_extension, begin, end),

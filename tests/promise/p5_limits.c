@@ -269,6 +269,60 @@ static void everybody_in_a_crowd_ends_in_time(void **state)
     ASSERT_OK(close_client(client));
 }
 
+/* ===== Asynchronously ===== */
+
+/* How a call ended, and when. */
+struct outcome {
+    _Atomic int status; /* -1: not yet */
+    _Atomic int64_t at_ms;
+};
+
+static void note_outcome(pawl_lock *lock, pawl_status status, void *arg)
+{
+    struct outcome *outcome = arg;
+    (void)lock;
+    atomic_store(&outcome->at_ms, boottime_ms());
+    atomic_store(&outcome->status, (int)status);
+}
+
+static void assert_outcome(
+    struct outcome *outcome, const char *what, int64_t began_ms, int64_t limit_ms)
+{
+    WAIT_UNTIL(atomic_load(&outcome->status) >= 0, 10000);
+    assert_int_equal(atomic_load(&outcome->status), PAWL_UNAVAILABLE);
+    ASSERT_BY(what, limit_ms, atomic_load(&outcome->at_ms) - began_ms);
+}
+
+/* Nobody waits inside: the keeper has to see to it. */
+static void asynchronous_calls_end_in_time(void **state)
+{
+    (void)state;
+    static struct outcome outcomes[3];
+    pawl_client *client = open_client(server_url(server), QUERY);
+    pawl_lock *held = open_handle(client, "held", LEASE_MS, false);
+    pawl_lock *other = open_handle(client, "other", LEASE_MS, false);
+    pawl_lock *third = open_handle(client, "third", LEASE_MS, false);
+    ASSERT_OK(pawl_lock_acquire(held, PAWL_TRY));
+    for (size_t i = 0; i < 3; i++) {
+        atomic_store(&outcomes[i].status, -1);
+    }
+    server_pause(server);
+    const int64_t began_ms = boottime_ms();
+    ASSERT_OK(pawl_lock_release_async(held, note_outcome, &outcomes[0]));
+    ASSERT_OK(pawl_lock_acquire_async(other, PAWL_TRY, note_outcome, &outcomes[1]));
+    ASSERT_OK(pawl_lock_acquire_async(third, 600, note_outcome, &outcomes[2]));
+    ASSERT_BY("three calls that do not wait", 0, boottime_ms() - began_ms);
+    assert_outcome(&outcomes[0], "asynchronous release", began_ms, TIMEOUT_MS);
+    assert_outcome(&outcomes[1], "asynchronous try", began_ms, TIMEOUT_MS);
+    assert_outcome(&outcomes[2], "asynchronous acquire, 600 ms", began_ms, 600);
+    server_resume(server);
+    WAIT_UNTIL(!is_locked(server, "held"), 5000);
+    pawl_lock_close(third);
+    pawl_lock_close(other);
+    pawl_lock_close(held);
+    ASSERT_OK(close_client(client));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +339,7 @@ int main(void)
             open_on_a_port_where_nobody_listens, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(open_on_a_port_that_never_accepts, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(everybody_in_a_crowd_ends_in_time, begin, cleanup_teardown),
+        cmocka_unit_test_setup_teardown(asynchronous_calls_end_in_time, begin, cleanup_teardown),
     };
     return cmocka_run_group_tests(tests, start_server, NULL);
 }

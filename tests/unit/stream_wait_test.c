@@ -82,7 +82,7 @@ static void the_receive_timeout_is_set_only_when_it_must_be(void **state)
     assert_in_range(timeout_after(&pair, 1000008), 876000, 886000); /* longer: set */
     assert_in_range(timeout_after(&pair, 2000000), 1750000, 1760000);
 
-    /* From here on the stream believes in 1.75 s, and the kernel's 5 s show whether it sets them. */
+    /* From here on the stream believes in 1.75 s; the kernel's 5 s show whether it sets them. */
     const struct timeval five_seconds = {.tv_sec = 5};
     assert_int_equal(
         setsockopt(pair.stream.fd, SOL_SOCKET, SO_RCVTIMEO, &five_seconds, sizeof five_seconds), 0);

@@ -81,15 +81,6 @@ void pawl__conn_get_up(struct pawl__conn *conn, struct pawl__effects *effects)
     call_somebody(conn, effects);
 }
 
-static bool take_nudge(struct pawl__waiter *waiter)
-{
-    if ((atomic_load(&waiter->word) & PAWL__WAITER_NUDGED) == 0) {
-        return false;
-    }
-    atomic_fetch_and(&waiter->word, (uint32_t)~PAWL__WAITER_NUDGED);
-    return true;
-}
-
 /* Tell the host while sitting. Mutex held, but not meanwhile. */
 static void deliver(struct pawl__conn *conn, struct pawl__effects *effects)
 {
@@ -259,7 +250,7 @@ static void lead(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t d
         pawl__effects_init(&effects);
         on = take_turn(conn, waiter, deadline_us, &effects);
         deliver(conn, &effects);
-        if (pawl__waiter_done(waiter) || take_nudge(waiter)) {
+        if (pawl__waiter_done(waiter) || pawl__waiter_take_nudge(waiter)) {
             break;
         }
         on = on && pawl__now_us() < deadline_us;
@@ -332,7 +323,7 @@ void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int6
     struct pawl__effects last;
     pawl__effects_init(&last);
     pthread_mutex_lock(&conn->mutex);
-    bool on = !take_nudge(waiter);
+    bool on = !pawl__waiter_take_nudge(waiter);
     bool led = false;
     while (on && !led && !pawl__waiter_done(waiter)) {
         led = sit_down(conn, waiter);

@@ -130,15 +130,6 @@ static bool poll_link(struct pawl__push *push, struct pawl__waiter *waiter, int6
 
 /* ===== Leading and following ===== */
 
-static bool take_nudge(struct pawl__waiter *waiter)
-{
-    if ((atomic_load(&waiter->word) & PAWL__WAITER_NUDGED) == 0) {
-        return false;
-    }
-    atomic_fetch_and(&waiter->word, (uint32_t)~PAWL__WAITER_NUDGED);
-    return true;
-}
-
 /* Nobody sits: does the keeper have to be told that something is to be read? */
 static bool needs_keeper(const struct pawl__push *push)
 {
@@ -155,7 +146,7 @@ static void lead(struct pawl__push *push, struct pawl__waiter *waiter, int64_t d
         pawl__effects_init(&effects);
         serve(push, &effects);
         deliver(push, &effects);
-        on = !pawl__waiter_done(waiter) && !take_nudge(waiter) &&
+        on = !pawl__waiter_done(waiter) && !pawl__waiter_take_nudge(waiter) &&
              poll_link(push, waiter, deadline_us) && pawl__now_us() < deadline_us;
     }
     pawl__seat_yield(&push->seat);
@@ -166,7 +157,7 @@ void pawl__push_drive(struct pawl__push *push, struct pawl__waiter *waiter, int6
     struct pawl__effects last;
     pawl__effects_init(&last);
     pthread_mutex_lock(&push->mutex);
-    if (!pawl__waiter_done(waiter) && !take_nudge(waiter)) {
+    if (!pawl__waiter_done(waiter) && !pawl__waiter_take_nudge(waiter)) {
         if (pawl__seat_take(&push->seat, waiter)) {
             lead(push, waiter, deadline_us);
         } else {
