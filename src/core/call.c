@@ -137,6 +137,19 @@ static void lend_thread(struct pawl_client *client, struct pawl__request *reques
     }
 }
 
+/* The request ended without its answer (canceled, out of time), but the engine may count on this
+ * thread to send what it asked or to read what comes of it: an acquire that is granted now has to be
+ * taken back. Driving until now, for nothing, leaves that to others. */
+static void leave_to_others(struct pawl_client *client, const struct pawl__request *request)
+{
+    bool unanswered = request->status == PAWL_CANCELED || request->status == PAWL_UNAVAILABLE;
+    if (unanswered && client->engine->drive != NULL) {
+        struct pawl__waiter nobody;
+        pawl__waiter_init(&nobody);
+        client->engine->drive(client->self, PAWL__AWAIT_ANSWER, &nobody, pawl__now_us());
+    }
+}
+
 pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request)
 {
     struct pawl__todo todo;
@@ -152,6 +165,7 @@ pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *re
     }
     lend_thread(client, request);
     request->waiter = NULL;
+    leave_to_others(client, request);
     return request->status;
 }
 

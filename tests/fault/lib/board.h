@@ -72,6 +72,8 @@ struct board_worker {
     _Atomic int64_t told_late_us;        /* most that on_lost came after what had been promised */
     _Atomic uint64_t descriptors_before; /* before the client was opened, and after its close */
     _Atomic uint64_t descriptors_after;
+    _Atomic uint64_t resident_before; /* bytes */
+    _Atomic uint64_t resident_after;
     _Atomic uint64_t threads_before;
     _Atomic uint64_t threads_after;
     _Atomic unsigned complained;

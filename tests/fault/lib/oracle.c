@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+enum { GROWTH_SIZE_MAX = 16 << 20 };
+
 static char verdict[300];
 
 static const char *judge(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -410,6 +412,17 @@ void check_nothing_left(struct server *server, int64_t lease_ms)
     }
 }
 
+/* Threads and their heaps take some; a sanitizer keeps what was freed, and looks for leaks itself.
+ */
+static void check_memory(const struct board_worker *worker)
+{
+    const uint64_t before = atomic_load(&worker->resident_before);
+    const uint64_t after = atomic_load(&worker->resident_after);
+    if (PACE == 1 && after > before + GROWTH_SIZE_MAX) {
+        support_fail("O8: a worker grew from %" PRIu64 " to %" PRIu64 " bytes", before, after);
+    }
+}
+
 void check_resources(struct crew *crew)
 {
     for (size_t i = 0; i < crew->count; i++) {
@@ -419,6 +432,7 @@ void check_resources(struct crew *crew)
                 atomic_load(&worker->descriptors_after), atomic_load(&worker->descriptors_before));
             assert_int_equal(
                 atomic_load(&worker->threads_after), atomic_load(&worker->threads_before));
+            check_memory(worker);
         }
     }
 }

@@ -8,7 +8,7 @@
  *   O5  calls end by their limits
  *   O6  on_lost comes in time
  *   O7  nothing is left behind in the server once the leases are over
- *   O8  descriptors and threads are what they were before
+ *   O8  descriptors, threads and memory are what they were before
  *   O9  everybody gets on again after the fault (crew_await_progress)
  *
  * The pure ones look at a history and answer with a sentence about the first violation, NULL if

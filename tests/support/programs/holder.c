@@ -475,6 +475,7 @@ int main(int argc, char *argv[])
     pace_first_thread();
     atomic_store(&self->descriptors_before, open_descriptor_count());
     atomic_store(&self->threads_before, thread_count());
+    atomic_store(&self->resident_before, resident_size());
     const bool opened = open_locks();
     if (opened) {
         atomic_store(&self->stage, BOARD_READY);
@@ -483,6 +484,7 @@ int main(int argc, char *argv[])
     close_locks();
     atomic_store(&self->descriptors_after, open_descriptor_count());
     atomic_store(&self->threads_after, thread_count());
+    atomic_store(&self->resident_after, resident_size());
     atomic_store(&self->stage, BOARD_DONE);
     return atomic_load(&self->complained) == 0 ? 0 : 1;
 }
