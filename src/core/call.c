@@ -138,8 +138,8 @@ static void lend_thread(struct pawl_client *client, struct pawl__request *reques
 }
 
 /* The request ended without its answer (canceled, out of time), but the engine may count on this
- * thread to send what it asked or to read what comes of it: an acquire that is granted now has to be
- * taken back. Driving until now, for nothing, leaves that to others. */
+ * thread to send what it asked or to read what comes of it: an acquire that is granted now has to
+ * be taken back. Driving until now, for nothing, leaves that to others. */
 static void leave_to_others(struct pawl_client *client, const struct pawl__request *request)
 {
     bool unanswered = request->status == PAWL_CANCELED || request->status == PAWL_UNAVAILABLE;
