@@ -168,7 +168,7 @@ static void idle_files_are_closed(void **state)
     assert_int_equal(ask(&r->side, r->place, PAWL__OP_ACQUIRE, 1), PAWL__DONE);
     size_t before = open_descriptor_count();
     for (int i = 0; i < NAMES; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "name-%d", i);
         places[i] = place_open(&r->side, name);
         assert_int_equal(ask(&r->side, places[i], PAWL__OP_ACQUIRE, 1), PAWL__DONE);
