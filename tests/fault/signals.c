@@ -4,7 +4,7 @@
  * Workers have handlers without SA_RESTART and an alarm every millisecond, and the test sends them
  * more signals as fast as it can, so every call that can be interrupted is. Deadlines must stay
  * what they were and nothing may be lost. SIGPIPE has its default action in the workers, which is
- * death; the line is reset under their hands all the time, so one write that raises it is seen. */
+ * death; the line is cut under their hands all the time, so one write that raises it is seen. */
 #include "fault/lib/fault.h"
 
 enum {
@@ -33,8 +33,8 @@ static void storm(struct crew *crew, struct proxy *proxy)
             child_signal(crew->children[i], signals[crew_draw(crew, 5)]);
         }
         if (proxy != NULL && boottime_ms() > cut_ms) {
-            proxy_cut_now(proxy, PROXY_RST);
-            cut_ms = boottime_ms() + (int64_t)crew_draw(crew, 300);
+            proxy_cut_now(proxy, crew_draw(crew, 4) == 0 ? PROXY_RST : PROXY_FIN);
+            cut_ms = boottime_ms() + (int64_t)crew_draw(crew, 100);
         }
         nap_ms(1);
     }
