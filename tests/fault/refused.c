@@ -163,6 +163,28 @@ static void rights_that_go(void **state)
     assert_int_equal(server_integer(server, "EXISTS x"), 0);
 }
 
+/* A release that cannot be told to anybody is a release all the same. */
+static void the_right_to_publish_goes(void **state)
+{
+    (void)state;
+    server = server_start(NULL);
+    deny("~* &* +@all");
+    pawl_client *client = NULL;
+    pawl_lock *lock = NULL;
+    ASSERT_OK(pawl_client_open(url_with("bob:" SECRET "@", LIMITS), NULL, &client));
+    ASSERT_OK(pawl_lock_open(client, "x", NULL, &lock));
+    ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
+    assert_true(server_answers(server, "OK", "ACL SETUSER bob -publish"));
+    ASSERT_OK(pawl_lock_release(lock));
+    assert_int_equal(server_integer(server, "EXISTS x"), 0);
+    ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
+    ASSERT_OK(pawl_lock_break(lock));
+    assert_int_equal(server_integer(server, "EXISTS x"), 0);
+    ASSERT_STATUS(PAWL_LOST, pawl_lock_release(lock));
+    ASSERT_OK(pawl_lock_close(lock));
+    ASSERT_OK(pawl_client_close(client));
+}
+
 /* ===== What the server is ===== */
 
 static void databases(void **state)
@@ -347,6 +369,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(passwords, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(rights, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(rights_that_go, begin, cleanup_teardown),
+        cmocka_unit_test_setup_teardown(the_right_to_publish_goes, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(databases, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(replicas, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(eviction, begin, cleanup_teardown),

@@ -136,7 +136,8 @@ bool crew_lives(const struct crew *crew, size_t index)
 static void fail_by_complaint(const struct crew *crew, size_t index, const char *what)
 {
     const struct board_worker *worker = &crew->board->workers[index];
-    support_fail("worker %zu %s: %s", index, what,
+    const int code = child_wait(crew->children[index], 0);
+    support_fail("worker %zu %s (%s %d): %s", index, what, code < 0 ? "alive" : "ended with", code,
         atomic_load(&worker->complained) != 0 ? worker->complaint : "it says nothing");
 }
 
