@@ -7,6 +7,8 @@
 # be commented as freely as C. A script is read line by line, which is why it may use neither long
 # brackets ([[ ]]) outside comments nor a string that goes on in the next line: both are refused.
 #
+# A line "--include part" stands for <dir>/parts/part.lua, which is not a script by itself.
+#
 # Texts are handled with string() only, never as lists: Lua is full of semicolons and brackets.
 cmake_minimum_required(VERSION 3.22)
 
@@ -53,6 +55,11 @@ function(read_script file variable)
             continue()
         endif()
 
+        if("${line}" MATCHES "^--include ([a-z][a-z0-9_]*)$")
+            read_script("${SCRIPTS_DIR}/parts/${CMAKE_MATCH_1}.lua" part)
+            string(APPEND text "${part}")
+            continue()
+        endif()
         strip_line("${line}" line)
         if("${line}" MATCHES "\\[=*\\[")
             message(FATAL_ERROR "${file}:${number}: long bracket; use a quoted string or a space")

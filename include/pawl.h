@@ -268,12 +268,20 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_extend(pawl_lock *lock, int64_t leas
 PAWL_API uint64_t pawl_lock_token(const pawl_lock *lock);
 
 /* How long the caller surely still holds the lock, counted from before the request was sent, less
- * an allowance for clock drift (1 % of the lease + 2 ms). 0: not held. INT64_MAX: until released.
- */
+ * an allowance for clock drift (1 % of the lease + 2 ms), rounded down. 0: not held, or hardly any
+ * more. INT64_MAX: until released. */
 PAWL_API int64_t pawl_lock_remaining_ms(const pawl_lock *lock);
 
 /* How often the caller has acquired and not yet released it. */
 PAWL_API unsigned pawl_lock_hold_count(const pawl_lock *lock);
+
+#define PAWL_OWNER_SIZE 128 /* room for every owner string, with its final NUL */
+
+/* The owner string of the caller's hold, as the backend shows it to others (pawl_lock_info.holder,
+ * pawl_entry.holder). PAWL_NOT_HELD: the caller holds nothing; PAWL_LOST: no longer; both leave "".
+ * `size` is the room at owner_out: PAWL_OWNER_SIZE is always enough. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_owner(
+    const pawl_lock *lock, char *owner_out, size_t size);
 
 /* The calling thread's number, as in pawl_event.owner. Never used again in this process. */
 PAWL_API uint64_t pawl_owner_self(void);
@@ -308,6 +316,104 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_inspect(pawl_lock *lock, pawl_lock_i
 /* Take the lock away from whoever holds it. The holder learns that it is lost, at its next renewal
  * or call at the latest. PAWL_NOT_HELD: it was free. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_break(pawl_lock *lock);
+
+/* The rest of this header is about all locks of a backend, whoever holds them: those of this
+ * process, of other hosts, of Redisson. These calls ask on a connection of their own each time and
+ * never delay a lock; they run on the calling thread and so do their callbacks, in which, as in
+ * every callback, a call that WAITS answers PAWL_MISUSE. PAWL_UNSUPPORTED: this engine cannot do
+ * it.
+ *
+ * A pattern means whole names: * any bytes, ? any one byte, [abc] [a-z] [^x] one of these (or not),
+ * and a backslash before a character means that character. NULL: all names. */
+
+/* One hold of one lock, as the backend shows it. A lock that several share comes once for each. */
+typedef struct pawl_entry {
+    size_t size;     /* set by the library in callbacks, and by the caller for pawl_client_look() */
+    char name[1025]; /* as it is: a name may have control bytes, which a terminal should not get */
+    pawl_kind kind;
+    bool held;            /* false: only from pawl_client_look(), and where a watch says so */
+    unsigned hold_count;  /* how often the holder has acquired it */
+    int64_t remaining_ms; /* until the backend lets go if nobody renews; -1: it never would */
+    uint64_t token;       /* the last token given out for this name; 0: unknown */
+    char holder[128];     /* the owner string; "" when free */
+    char host[65];        /* of the holding process; "": unknown, as with Redisson */
+    int64_t pid;          /* of it, on that host; 0: unknown */
+    char command[129];    /* the program's name; "": unknown */
+    int64_t since_ms;     /* how long ago the holding client began; -1: unknown */
+    int64_t waiters;      /* processes that surely wait for it, there may be more; -1: unknown */
+} pawl_entry;
+
+/* The entry is valid during the callback. Answer false for: enough. */
+typedef bool (*pawl_entry_callback)(const pawl_entry *entry, void *arg);
+
+/* Tell of every lock that is held and whose name matches the pattern, in no order. One that is held
+ * during the whole call comes once; one that comes or goes meanwhile may come or not. Gentle: on
+ * Redis it walks through the keys in small pages and lets others go first in between. PAWL_OK: all
+ * were told, or the callback had enough. WAITS: timeout for each page. */
+PAWL_API PAWL_CHECKED pawl_status pawl_client_list(
+    pawl_client *client, const char *pattern, pawl_entry_callback each, void *arg);
+
+/* The same for one name, held or not. The caller sets entry_out->size to sizeof(pawl_entry). Of
+ * several holders it shows one. WAITS: connect timeout + timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_client_look(
+    pawl_client *client, const char *name, pawl_entry *entry_out);
+
+/* Locks as they come and go. */
+typedef struct pawl_watch pawl_watch;
+
+typedef enum pawl_change {
+    PAWL_ACQUIRED = 1,
+    PAWL_RELEASED = 2, /* or broken */
+    PAWL_EXPIRED = 3   /* nobody renewed it in time */
+} pawl_change;
+
+typedef struct pawl_watch_event {
+    size_t size; /* set by the caller to sizeof(pawl_watch_event) */
+    pawl_change change;
+    bool exact;       /* the backend told it at that moment; otherwise it was found by looking */
+    pawl_entry entry; /* acquired: the new hold; otherwise the one that ended, as it was last seen.
+                         Only the name is sure: a hold may have been too short to be seen */
+} pawl_watch_event;
+
+/* Begin to watch the locks that match the pattern. What is held now is the beginning and no event.
+ * look_ms: how often to look for what no message tells; 0: 1000. Where looking takes long (many
+ * keys) or messages tell everything, it is done less often. WAITS: as pawl_client_list(). */
+PAWL_API PAWL_CHECKED pawl_status pawl_watch_open(
+    pawl_client *client, const char *pattern, int64_t look_ms, pawl_watch **watch_out);
+
+/* The next event. PAWL_BUSY: none within wait_ms (PAWL_TRY, PAWL_FOREVER, or milliseconds). A lock
+ * that was released and taken by another since the last look gives PAWL_RELEASED, then
+ * PAWL_ACQUIRED; of several such turns the last may be all that is told. A connection that breaks
+ * is made anew; PAWL_UNAVAILABLE: that failed for this time, and the next call tries again. One
+ * thread at a time. WAITS: wait_ms, and timeout for each page when it looks. */
+PAWL_API PAWL_CHECKED pawl_status pawl_watch_next(
+    pawl_watch *watch, int64_t wait_ms, pawl_watch_event *event_out);
+
+/* Do acquisitions and expiries come by message, too? (On Redis: if keyspace events are on.) */
+PAWL_API bool pawl_watch_exact(const pawl_watch *watch);
+
+/* Closing NULL is fine, and so is closing after the client. */
+PAWL_API void pawl_watch_close(pawl_watch *watch);
+
+/* Is a backend fit to keep locks? */
+typedef enum pawl_verdict { PAWL_FIT = 0, PAWL_WARNING = 1, PAWL_UNFIT = 2 } pawl_verdict;
+
+/* Valid during the callback. */
+typedef struct pawl_finding {
+    size_t size;
+    pawl_verdict verdict;
+    const char *topic;    /* one word, the same in every version: "version", "persistence" */
+    const char *sentence; /* what was seen */
+    const char *remedy;   /* what to do about it, maybe with a line to paste; "" when fit */
+} pawl_finding;
+
+typedef void (*pawl_finding_callback)(const pawl_finding *finding, void *arg);
+
+/* Examine the backend and tell what was found, topic by topic. PAWL_OK: it could be examined,
+ * whatever was found. To examine a server that pawl_client_open() refuses, open with the guard off,
+ * or lazily. WAITS: connect timeout, and timeout for each question. */
+PAWL_API PAWL_CHECKED pawl_status pawl_client_examine(
+    pawl_client *client, pawl_finding_callback each, void *arg);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls: check what the user gave, turn it into a request, and set the last error.
  *
- * Each call that may wait goes the same way: usable() refuses handles that were inherited by a fork
+ * Each call that may wait goes the same way: checks.h refuses handles that were inherited by a fork
  * and calls made inside a callback, pawl__call_enter() refuses a client that is closing,
- * pawl__call_wait() does the work. */
+ * pawl__call_wait() does the work. What looks at all locks of a backend is in operators.c. */
 #include "pawl.h"
 
 #include "base/alloc.h"
@@ -12,6 +12,7 @@
 #include "base/fds.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "checks.h"
 #include "core/client.h"
 
 #include <inttypes.h>
@@ -26,61 +27,6 @@ const char *pawl_last_error(void)
 uint64_t pawl_owner_self(void)
 {
     return pawl__owner_of_thread();
-}
-
-/* ===== Checks ===== */
-
-/* Read an options struct of any size: a smaller one leaves defaults in place, a larger one must be
- * zero where we do not know what it means. */
-static pawl_status read_options(void *to, size_t to_size, const void *from, size_t from_size)
-{
-    const char *bytes = from;
-    if (from_size < sizeof(size_t)) {
-        return pawl__fail(PAWL_INVALID, "options: size is not set; begin with the ..._INIT macro");
-    }
-    for (size_t i = to_size; i < from_size; i++) {
-        if (bytes[i] != 0) {
-            return pawl__fail(PAWL_INVALID, "options: made for a newer pawl, and uses what is new");
-        }
-    }
-    memcpy(to, from, from_size < to_size ? from_size : to_size);
-    return PAWL_OK;
-}
-
-static pawl_status forked(void)
-{
-    return pawl__fail(PAWL_MISUSE, "opened before fork(): a child has to open its own");
-}
-
-static pawl_status client_usable(const pawl_client *client)
-{
-    if (client == NULL) {
-        return pawl__fail(PAWL_INVALID, "client is NULL");
-    }
-    if (client->forks != pawl__fork_count()) {
-        return forked();
-    }
-    return PAWL_OK;
-}
-
-static pawl_status lock_usable(const pawl_lock *lock)
-{
-    if (lock == NULL) {
-        return pawl__fail(PAWL_INVALID, "lock is NULL");
-    }
-    if (lock->forks != pawl__fork_count()) {
-        return forked();
-    }
-    return PAWL_OK;
-}
-
-static pawl_status may_wait(const char *call)
-{
-    if (pawl__in_callback) {
-        return pawl__fail(
-            PAWL_MISUSE, "%s waits, and a callback must not; use the asynchronous calls", call);
-    }
-    return PAWL_OK;
 }
 
 /* ===== Clients ===== */
@@ -108,9 +54,9 @@ pawl_status pawl_client_open(
         return pawl__fail(PAWL_INVALID, "client_out is NULL");
     }
     *client_out = NULL;
-    pawl_status status = may_wait("pawl_client_open()");
+    pawl_status status = pawl__check_may_wait("pawl_client_open()");
     if (status == PAWL_OK && options != NULL) {
-        status = read_options(&known, sizeof known, options, options->size);
+        status = pawl__check_options(&known, sizeof known, options, options->size);
     }
     if (status == PAWL_OK) {
         status = check_client_options(&known);
@@ -123,28 +69,28 @@ pawl_status pawl_client_close(pawl_client *client)
     if (client == NULL) {
         return PAWL_OK;
     }
-    pawl_status status = client_usable(client);
+    pawl_status status = pawl__check_client(client);
     if (status == PAWL_OK) {
-        status = may_wait("pawl_client_close()");
+        status = pawl__check_may_wait("pawl_client_close()");
     }
     return status == PAWL_OK ? pawl__client_close(client) : status;
 }
 
 int pawl_client_fd(pawl_client *client)
 {
-    return client_usable(client) == PAWL_OK ? client->courier.fd : -1;
+    return pawl__check_client(client) == PAWL_OK ? client->courier.fd : -1;
 }
 
 pawl_status pawl_client_dispatch(pawl_client *client)
 {
-    pawl_status status = client_usable(client);
+    pawl_status status = pawl__check_client(client);
     if (status != PAWL_OK) {
         return status;
     }
     if (!client->courier.dispatch) {
         return pawl__fail(PAWL_MISUSE, "pawl_client_dispatch() needs options.dispatch at open");
     }
-    status = may_wait("pawl_client_dispatch()");
+    status = pawl__check_may_wait("pawl_client_dispatch()");
     if (status != PAWL_OK) {
         return status;
     }
@@ -157,18 +103,6 @@ pawl_status pawl_client_dispatch(pawl_client *client)
 }
 
 /* ===== Opening and closing locks ===== */
-
-static pawl_status check_name(const char *name)
-{
-    if (name == NULL || name[0] == '\0') {
-        return pawl__fail(PAWL_INVALID, "the lock needs a name");
-    }
-    if (strnlen(name, PAWL__NAME_SIZE_MAX + 1) > PAWL__NAME_SIZE_MAX) {
-        return pawl__fail(
-            PAWL_INVALID, "the lock's name is longer than %d bytes", PAWL__NAME_SIZE_MAX);
-    }
-    return PAWL_OK;
-}
 
 static pawl_status check_times(const pawl_lock_options *options)
 {
@@ -291,15 +225,15 @@ pawl_status pawl_lock_open(
         return pawl__fail(PAWL_INVALID, "lock_out is NULL");
     }
     *lock_out = NULL;
-    pawl_status status = client_usable(client);
+    pawl_status status = pawl__check_client(client);
     if (status == PAWL_OK) {
-        status = may_wait("pawl_lock_open()");
+        status = pawl__check_may_wait("pawl_lock_open()");
     }
     if (status == PAWL_OK) {
-        status = check_name(name);
+        status = pawl__check_name(name);
     }
     if (status == PAWL_OK && options != NULL) {
-        status = read_options(&known, sizeof known, options, options->size);
+        status = pawl__check_options(&known, sizeof known, options, options->size);
     }
     if (status == PAWL_OK) {
         status = check_lock_options(client, &known);
@@ -312,9 +246,9 @@ pawl_status pawl_lock_close(pawl_lock *lock)
     if (lock == NULL) {
         return PAWL_OK;
     }
-    pawl_status status = lock_usable(lock);
+    pawl_status status = pawl__check_lock(lock);
     if (status == PAWL_OK) {
-        status = may_wait("pawl_lock_close()");
+        status = pawl__check_may_wait("pawl_lock_close()");
     }
     return status == PAWL_OK ? pawl__client_detach(lock->client, lock) : status;
 }
@@ -356,7 +290,7 @@ static bool peek(pawl_lock *lock, struct hold *hold_out)
 /* The same from outside. */
 static bool look(const pawl_lock *lock, struct hold *hold_out)
 {
-    if (lock_usable(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
+    if (pawl__check_lock(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
         return false;
     }
     pawl_lock *self = lock->self;
@@ -368,15 +302,21 @@ static bool look(const pawl_lock *lock, struct hold *hold_out)
     return found;
 }
 
+/* A tenure as the backend names it. */
+static void write_owner(const pawl_client *client, uint64_t id, char owner[PAWL_OWNER_SIZE])
+{
+    snprintf(owner, PAWL_OWNER_SIZE, "%s:%" PRIu64, client->host.uuid, id);
+}
+
 /* Whether the holder that the backend names is the caller, validly. */
 static bool is_holder(pawl_lock *lock, const char *holder)
 {
     struct hold hold;
-    char owner[PAWL__UUID_SIZE + 24];
+    char owner[PAWL_OWNER_SIZE];
     if (!peek(lock, &hold) || !hold.valid) {
         return false;
     }
-    snprintf(owner, sizeof owner, "%s:%" PRIu64, lock->client->host.uuid, hold.id);
+    write_owner(lock->client, hold.id, owner);
     return strcmp(owner, holder) == 0;
 }
 
@@ -397,9 +337,9 @@ static void count_hold(const struct pawl__request *request, bool by_thread)
 /* Run a request on this lock and wait for it. */
 static pawl_status run(pawl_lock *lock, struct pawl__request *request, const char *call)
 {
-    pawl_status status = lock_usable(lock);
+    pawl_status status = pawl__check_lock(lock);
     if (status == PAWL_OK) {
-        status = may_wait(call);
+        status = pawl__check_may_wait(call);
     }
     if (status != PAWL_OK) {
         return status;
@@ -423,21 +363,10 @@ static pawl_status run(pawl_lock *lock, struct pawl__request *request, const cha
     return status;
 }
 
-static pawl_status check_wait(int64_t wait_ms, int64_t *wait_us_out)
-{
-    if (wait_ms < PAWL_FOREVER || wait_ms > PAWL__WAIT_MS_MAX) {
-        return pawl__fail(PAWL_INVALID,
-            "wait_ms is %lld; it must be PAWL_TRY, PAWL_FOREVER, or 1 to %lld", (long long)wait_ms,
-            (long long)PAWL__WAIT_MS_MAX);
-    }
-    *wait_us_out = wait_ms == PAWL_FOREVER ? PAWL__NEVER : wait_ms * 1000;
-    return PAWL_OK;
-}
-
 pawl_status pawl_lock_acquire(pawl_lock *lock, int64_t wait_ms)
 {
     struct pawl__request request = {.kind = PAWL__WANT_ACQUIRE};
-    pawl_status status = check_wait(wait_ms, &request.wait_us);
+    pawl_status status = pawl__check_wait(wait_ms, &request.wait_us);
     return status == PAWL_OK ? run(lock, &request, "pawl_lock_acquire()") : status;
 }
 
@@ -475,14 +404,45 @@ int64_t pawl_lock_remaining_ms(const pawl_lock *lock)
     if (hold.left_us == PAWL__NEVER) {
         return INT64_MAX;
     }
-    /* The last millisecond counts as one: 0 says that it is over. The drift has two to spare. */
-    return pawl__max64(hold.left_us / 1000, 1);
+    return hold.left_us / 1000; /* down: it is a promise */
 }
 
 unsigned pawl_lock_hold_count(const pawl_lock *lock)
 {
     struct hold hold;
     return look(lock, &hold) ? hold.count : 0;
+}
+
+/* look() answers in the same way for a hold that was never there; here the two are told apart. */
+static pawl_status no_hold(const pawl_lock *lock, bool lost)
+{
+    const pawl_status status = pawl__check_lock(lock);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    return lost ? pawl__fail(PAWL_LOST, "the lock was lost before")
+                : pawl__fail(PAWL_NOT_HELD, "the caller does not hold the lock");
+}
+
+pawl_status pawl_lock_owner(const pawl_lock *lock, char *owner_out, size_t size)
+{
+    struct hold hold;
+    char owner[PAWL_OWNER_SIZE];
+    if (owner_out == NULL || size == 0) {
+        return pawl__fail(PAWL_INVALID, "owner_out is NULL, or has no room");
+    }
+    owner_out[0] = '\0';
+    const bool found = look(lock, &hold);
+    if (!found || !hold.valid) {
+        return no_hold(lock, found);
+    }
+    write_owner(lock->client, hold.id, owner);
+    if (strlen(owner) >= size) {
+        return pawl__fail(PAWL_INVALID, "owner_out has room for %zu bytes; PAWL_OWNER_SIZE is %d",
+            size, PAWL_OWNER_SIZE);
+    }
+    memcpy(owner_out, owner, strlen(owner) + 1);
+    return PAWL_OK;
 }
 
 /* ===== For operators ===== */
@@ -524,7 +484,7 @@ static bool is_closed(pawl_lock *lock)
 static pawl_status start_async(
     pawl_lock *lock, enum pawl__request_kind kind, int64_t wait_us, pawl_callback done, void *arg)
 {
-    pawl_status status = lock_usable(lock);
+    pawl_status status = pawl__check_lock(lock);
     if (status != PAWL_OK) {
         return status;
     }
@@ -561,7 +521,7 @@ static pawl_status start_async(
 pawl_status pawl_lock_acquire_async(pawl_lock *lock, int64_t wait_ms, pawl_callback done, void *arg)
 {
     int64_t wait_us = 0;
-    pawl_status status = check_wait(wait_ms, &wait_us);
+    pawl_status status = pawl__check_wait(wait_ms, &wait_us);
     return status == PAWL_OK ? start_async(lock, PAWL__WANT_ACQUIRE, wait_us, done, arg) : status;
 }
 
@@ -572,7 +532,7 @@ pawl_status pawl_lock_release_async(pawl_lock *lock, pawl_callback done, void *a
 
 void pawl_lock_cancel(pawl_lock *lock)
 {
-    if (lock_usable(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
+    if (pawl__check_lock(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
         return;
     }
     pawl_client *client = lock->client;

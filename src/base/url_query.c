@@ -21,6 +21,7 @@
 
 #define QUOTE_SIZE 80
 #define PASSWORD_FILE_SIZE_MAX 4096
+#define BARE_MS_MIN 10 /* fewer milliseconds have to be called so */
 
 static const char *quote(const char *text, char out[QUOTE_SIZE])
 {
@@ -195,6 +196,13 @@ static bool parse_duration_ms(const char *text, int64_t *ms_out)
     return true;
 }
 
+/* A few milliseconds without a unit were nearly always meant as seconds. Nothing at all needs none.
+ */
+static bool lacks_unit(const char *text, int64_t duration_ms)
+{
+    return duration_ms > 0 && duration_ms < BARE_MS_MIN && strpbrk(text, "hms") == NULL;
+}
+
 pawl_status pawl__url_get_duration_ms(
     struct pawl__url *url, const char *key, int64_t min_ms, int64_t max_ms, int64_t *value)
 {
@@ -203,8 +211,15 @@ pawl_status pawl__url_get_duration_ms(
         return PAWL_OK;
     }
     int64_t duration_ms = 0;
-    if (!parse_duration_ms(text, &duration_ms) || duration_ms < min_ms || duration_ms > max_ms) {
-        char shown[QUOTE_SIZE];
+    char shown[QUOTE_SIZE];
+    const bool parsed = parse_duration_ms(text, &duration_ms);
+    if (parsed && lacks_unit(text, duration_ms)) {
+        quote(text, shown);
+        return pawl__fail(PAWL_INVALID,
+            "%s=%s in the URL would mean milliseconds; write %ss for seconds, or %sms", key, shown,
+            shown, shown);
+    }
+    if (!parsed || duration_ms < min_ms || duration_ms > max_ms) {
         return pawl__fail(PAWL_INVALID,
             "%s=%s in the URL must be a duration such as 250ms, 10s, 1m30s or 2h, from %" PRId64
             "ms to %" PRId64 "ms",

@@ -47,6 +47,11 @@ bool pawl__call_close(struct pawl_client *client)
     return (atomic_fetch_or(&client->calls, CLOSING) & CLOSING) == 0;
 }
 
+bool pawl__call_closing(const struct pawl_client *client)
+{
+    return (atomic_load(&client->calls) & CLOSING) != 0;
+}
+
 void pawl__call_wait_all_left(struct pawl_client *client)
 {
     pthread_mutex_lock(&client->mutex);

@@ -4,17 +4,23 @@
  * Callers of one client that want the same name queue up here, first come first served; only the
  * one at the head asks the backend. Held elsewhere, it listens: subscribe, ask once more, then
  * sleep until a message, the end of the holder's lease, or a second, whichever is first. Without an
- * answer it asks again with the same tenure, after a pause that grows. */
+ * answer it asks again with the same tenure, after a pause that grows.
+ *
+ * A grant whose lease was over when it came counts as no answer. If it goes on like that, the lease
+ * is shorter than the way to the backend and back, and nobody's patience would help. */
 #include "core/machine_parts.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/limits.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define RETRY_FIRST_US 20000
 #define LISTEN_LEAST_US 1000 /* never a sleep of nothing */
+#define LATE_GRANTS_MAX 5    /* so many in the time after which silence would end a wait, end it */
 
 static bool is_try(const struct pawl__request *request)
 {
@@ -124,6 +130,9 @@ static pawl_status verdict(const struct pawl__name *name, const struct pawl__req
     if (active != NULL &&
         (active->state == PAWL__TENURE_HELD || active->state == PAWL__TENURE_RELEASING)) {
         return PAWL_BUSY;
+    }
+    if (request->tenure->granted) {
+        return PAWL_UNAVAILABLE; /* we had it, but each time too late */
     }
     bool in_line = request->stood || request->tenure->state == PAWL__TENURE_IDLE;
     bool heard = name->answered_us >= request->start_us || (in_line && name->answered_us > 0);
@@ -284,6 +293,32 @@ static void begin_turn(struct pawl__name *name, int64_t now_us)
     name->chained = false;
 }
 
+static char *too_late(const struct pawl__tenure *tenure)
+{
+    const struct pawl__op *op = &tenure->main;
+    char shown[128];
+    const char *name = tenure->name->text;
+    return pawl__format("lock '%s': it was granted, but its lease of %lld ms was over when the "
+                        "answer came (%u times); lease_ms must be longer than the way there and "
+                        "back",
+        pawl__printable(name, strlen(name), shown, sizeof shown), (long long)(op->lease_us / 1000),
+        tenure->late);
+}
+
+/* The answer took longer than the lease. Asking again with the same tenure is granted if it still
+ * stands. */
+static void granted_late(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
+{
+    tenure->late_us = tenure->late == 0 ? now_us : tenure->late_us;
+    tenure->late++;
+    op->answer = PAWL__UNKNOWN;
+    op->status = PAWL_UNAVAILABLE;
+    op->again = tenure->late < LATE_GRANTS_MAX || now_us - tenure->late_us < machine->give_up_us;
+    op->error = too_late(tenure);
+    no_answer(machine, tenure, op, now_us);
+}
+
 static void granted(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
@@ -296,14 +331,7 @@ static void granted(
         pawl__hold_grant(machine, tenure, op, now_us);
         return;
     }
-    /* The answer took longer than the lease. Asking again with the same tenure is granted if it
-     * still stands. */
-    op->answer = PAWL__UNKNOWN;
-    op->status = PAWL_UNAVAILABLE;
-    op->again = true;
-    op->error = pawl__format(
-        "the answer took longer than the lease of %lld ms", (long long)(tenure->lease_us / 1000));
-    no_answer(machine, tenure, op, now_us);
+    granted_late(machine, tenure, op, now_us);
 }
 
 void pawl__claim_answered(
@@ -382,7 +410,12 @@ void pawl__claim_timeout(
         return;
     }
     pawl_status status = is_forever(request) ? PAWL_UNAVAILABLE : verdict(name, request);
-    char *why = status != PAWL_BUSY && name->error != NULL ? pawl__strdup(name->error) : NULL;
+    char *why = NULL;
+    if (status != PAWL_BUSY && name->error != NULL) {
+        why = pawl__strdup(name->error);
+    } else if (status != PAWL_BUSY && request->tenure->late > 0) {
+        why = too_late(request->tenure);
+    }
     pawl__claim_end(machine, request, status, why, now_us);
 }
 

@@ -9,6 +9,7 @@
 #include "base/fds.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "core/observe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,11 @@ static void on_attend(struct pawl__host *host)
     pawl__keeper_kick(client_of(host));
 }
 
+static bool on_closing(struct pawl__host *host)
+{
+    return pawl__call_closing(client_of(host));
+}
+
 static void on_log(struct pawl__host *host, pawl_log_level level, const char *message)
 {
     pawl__courier_log(client_of(host), level, message);
@@ -214,6 +220,7 @@ static bool init_parts(struct pawl_client *client, const pawl_client_options *op
     host->reconnected = on_reconnected;
     host->attend = on_attend;
     host->log = on_log;
+    host->closing = on_closing;
     client->forks = pawl__fork_count();
     client->machine.engine = client->engine;
     client->machine.nudge = nudge;
@@ -221,6 +228,7 @@ static bool init_parts(struct pawl_client *client, const pawl_client_options *op
     pthread_mutex_init(&client->mutex, NULL);
     pthread_cond_init(&client->left, NULL);
     pawl__list_init(&client->locks);
+    pawl__list_init(&client->watches);
     pawl__list_init(&client->registered);
     bool done = pawl__machine_init(&client->machine);
     done = pawl__courier_init(&client->courier, options) && done;
@@ -409,11 +417,23 @@ static bool drain(struct pawl_client *client, int64_t deadline_us)
     return pawl__waiter_done(&waiter) && !unheard;
 }
 
+/* The engine's part of every watch; the rest is freed by the user. Nobody is inside. */
+static void end_watches(struct pawl_client *client)
+{
+    struct pawl__list *node = client->watches.next;
+    for (; node != &client->watches; node = node->next) {
+        struct pawl_watch *watch = PAWL__CONTAINER(node, struct pawl_watch, node);
+        client->engine->watch_close(client->self, watch->engine_watch);
+        watch->engine_watch = NULL;
+    }
+}
+
 /* Nobody is inside any more: take everything apart. */
 static void dismantle(struct pawl_client *client)
 {
     pawl__registry_remove(client);
     pawl__keeper_stop(client);
+    end_watches(client);
     if (client->engine->stop != NULL) {
         client->engine->stop(client->self);
     }
@@ -422,6 +442,12 @@ static void dismantle(struct pawl_client *client)
     pawl__machine_abolish(&client->machine);
     pawl__client_unlock(client, false);
     client->engine->close(client->self);
+}
+
+/* No lock and no watch is left of a closed client. Mutex held. */
+static bool is_alone(const struct pawl_client *client)
+{
+    return pawl__list_empty(&client->locks) && pawl__list_empty(&client->watches);
 }
 
 pawl_status pawl__client_close(struct pawl_client *client)
@@ -437,7 +463,7 @@ pawl_status pawl__client_close(struct pawl_client *client)
 
     pthread_mutex_lock(&client->mutex);
     client->closed = true;
-    bool last = pawl__list_empty(&client->locks);
+    bool last = is_alone(client);
     pthread_cond_broadcast(&client->left);
     pthread_mutex_unlock(&client->mutex);
     if (last) {
@@ -470,16 +496,23 @@ static pawl_status release_through(struct pawl_client *client, struct pawl_lock 
     }
 }
 
-/* The client was closed before its lock. The last lock frees what is left of it. */
-static pawl_status close_orphan(struct pawl_client *client, struct pawl_lock *lock)
+/* The client was closed before this lock or watch of it. True: that was the last one, which frees
+ * what is left of the client. */
+static bool leave_closed(struct pawl_client *client, struct pawl__list *node)
 {
     pthread_mutex_lock(&client->mutex);
     while (!client->closed) {
         pthread_cond_wait(&client->left, &client->mutex);
     }
-    pawl__list_remove(&lock->node);
-    bool last = pawl__list_empty(&client->locks);
+    pawl__list_remove(node);
+    bool last = is_alone(client);
     pthread_mutex_unlock(&client->mutex);
+    return last;
+}
+
+static pawl_status close_orphan(struct pawl_client *client, struct pawl_lock *lock)
+{
+    bool last = leave_closed(client, &lock->node);
     pawl__lock_close(lock);
     if (last) {
         pawl__client_free(client);
@@ -506,4 +539,22 @@ pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lo
     pawl__lock_close(lock);
     pawl__call_leave(client);
     return status;
+}
+
+void pawl__client_unwatch(struct pawl_client *client, struct pawl_watch *watch)
+{
+    if (!pawl__call_enter(client)) {
+        bool last = leave_closed(client, &watch->node);
+        pawl__watch_free(watch);
+        if (last) {
+            pawl__client_free(client);
+        }
+        return;
+    }
+    pthread_mutex_lock(&client->mutex);
+    pawl__list_remove(&watch->node);
+    pthread_mutex_unlock(&client->mutex);
+    client->engine->watch_close(client->self, watch->engine_watch);
+    pawl__watch_free(watch);
+    pawl__call_leave(client);
 }

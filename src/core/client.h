@@ -11,7 +11,8 @@
  *   explain.c  sentences for what a call ended with
  *   keeper.c   the thread that serves timers and reads when nobody else does
  *   courier.c  the thread, or the dispatch call, that runs callbacks
- *   registry.c all clients of the process, for threads that end and for fork */
+ *   registry.c all clients of the process, for threads that end and for fork
+ *   observe.c  what people are told who watch all locks of the backend */
 #ifndef PAWL_CORE_CLIENT_H
 #define PAWL_CORE_CLIENT_H
 
@@ -79,8 +80,9 @@ struct pawl_client {
     /* Guarded by the mutex. */
     struct pawl__machine machine;
     struct pawl__list locks;
+    struct pawl__list watches;
     struct pawl__waiter *drained; /* to be finished when no tenure is left */
-    bool closed;                  /* by the user; the last lock frees it */
+    bool closed;                  /* by the user; the last lock or watch frees it */
     struct pawl__keeper keeper;
     struct pawl__courier courier;
 };
@@ -104,6 +106,9 @@ pawl_status pawl__client_attach(
     struct pawl_client *client, struct pawl_lock *lock, const char *name);
 pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lock);
 
+/* Close a watch, with or after its client. */
+void pawl__client_unwatch(struct pawl_client *client, struct pawl_watch *watch);
+
 /* Around a step: lock, step the machine, take what it left, carry it out. `driven`: the calling
  * thread is about to drive the engine for an answer. */
 void pawl__client_lock(struct pawl_client *client);
@@ -116,6 +121,7 @@ bool pawl__call_enter(struct pawl_client *client); /* false: it is closing */
 void pawl__call_leave(struct pawl_client *client);
 bool pawl__call_close(
     struct pawl_client *client); /* no more may enter; false: that was so before */
+bool pawl__call_closing(const struct pawl_client *client);
 void pawl__call_wait_all_left(struct pawl_client *client);
 
 /* A lock that is closed is freed when its last user has left it. */

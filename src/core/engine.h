@@ -22,6 +22,7 @@
 #ifndef PAWL_CORE_ENGINE_H
 #define PAWL_CORE_ENGINE_H
 
+#include "base/limits.h"
 #include "base/random.h"
 #include "base/url.h"
 #include "base/wait.h"
@@ -136,12 +137,21 @@ struct pawl__host {
 
     /* Something worth knowing; `message` is copied. Never contains secrets. */
     void (*log)(struct pawl__host *host, pawl_log_level level, const char *message);
+
+    /* Is the client being closed? A list that takes long ends then. NULL: no. */
+    bool (*closing)(struct pawl__host *host);
 };
 
 /* What a waiting caller waits for. */
 enum pawl__await {
     PAWL__AWAIT_ANSWER, /* to an operation that was submitted */
     PAWL__AWAIT_WAKE    /* a wake-up for a name that is watched */
+};
+
+/* What may have changed, for people who watch. */
+struct pawl__hint {
+    char name[PAWL__NAME_SIZE_MAX + 1]; /* "": any */
+    pawl_change change;                 /* what the backend says that happened; 0: just look */
 };
 
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
@@ -190,6 +200,35 @@ struct pawl__engine {
      * nothing to do. */
     size_t (*poll)(void *self, struct pollfd *fds, int64_t *due_us);
     void (*pump)(void *self, const struct pollfd *fds, size_t count);
+
+    /* For people who look. All of these may block, on the calling thread, and set the last error;
+     * several threads may be inside. They never touch the connection that operations go by. NULL:
+     * the engine cannot do it. A callback is never called with a mutex of the engine held. */
+
+    /* Tell of every hold of every lock whose name matches the pattern (NULL: all), until the
+     * callback has enough. The engine fills all of an entry. pawl__glob_matches() in base/glob.h
+     * says what matches, for engines whose backend does not. */
+    pawl_status (*list)(void *self, const char *pattern, pawl_entry_callback each, void *arg);
+
+    /* The same for one name, held or not. size and name are set, all else is zero, but remaining_ms
+     * (0), since_ms and waiters (-1). */
+    pawl_status (*look)(void *self, const char *name, size_t name_size, pawl_entry *entry_out);
+
+    /* From now on collect hints about names that match. */
+    pawl_status (*watch_open)(void *self, const char *pattern, void **watch_out);
+
+    /* Wait until something may have changed, at most until the deadline. PAWL_OK: see the hint; a
+     * hint too many costs one look, a missing one is found at the next look. PAWL_BUSY: nothing. A
+     * fault: messages may have been missed since; the next call goes on. */
+    pawl_status (*watch_wait)(
+        void *self, void *watch, int64_t deadline_us, struct pawl__hint *hint_out);
+    void (*watch_close)(void *self, void *watch);
+
+    /* Do hints tell of every acquisition and every expiry at once? */
+    bool (*watch_exact)(void *self, void *watch);
+
+    /* Tell what speaks for and against keeping locks here, topic by topic. */
+    pawl_status (*examine)(void *self, pawl_finding_callback each, void *arg);
 };
 
 /* The engine that serves a scheme; NULL: none does. Defined in core/engines.c, the only place that

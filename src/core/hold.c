@@ -111,6 +111,7 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     tenure->token = op->token;
     tenure->limit_us = max_hold_us > 0 ? pawl__later(op->sent_us, max_hold_us) : PAWL__NEVER;
     tenure->until_us = pawl__later(op->sent_us, op->lease_us);
+    tenure->loss.proven_us = op->sent_us;
     tenure->deadline_us = is_session(machine, tenure)
                               ? tenure->limit_us
                               : pawl__min64(pawl__valid_until(op), tenure->limit_us);
@@ -128,7 +129,7 @@ void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure
     struct pawl__request *request, int64_t now_us)
 {
     if (tenure->state == PAWL__TENURE_LOST) {
-        pawl__finish(machine, request, PAWL_LOST, NULL);
+        pawl__hold_refuse_lost(machine, tenure, request);
     } else if (!request->handle->reentry) {
         pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
     } else if (!tenure->renew) {
@@ -245,6 +246,16 @@ static void extended(struct pawl__machine *machine, struct pawl__tenure *tenure)
     }
 }
 
+/* Whoever waits for it to last longer hears that it is lost. */
+static void refuse_lost(
+    struct pawl__machine *machine, const struct pawl__tenure *tenure, struct pawl__list *requests)
+{
+    struct pawl__list *node = NULL;
+    while ((node = pawl__list_pop(requests)) != NULL) {
+        pawl__hold_refuse_lost(machine, tenure, PAWL__CONTAINER(node, struct pawl__request, node));
+    }
+}
+
 static void not_extended(
     struct pawl__machine *machine, struct pawl__list *requests, pawl_status status, const char *why)
 {
@@ -255,9 +266,14 @@ static void not_extended(
     }
 }
 
+/* Nothing is done for the hold any more. */
 void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
 {
+    if (status == PAWL_LOST) {
+        refuse_lost(machine, tenure, &tenure->extends);
+        refuse_lost(machine, tenure, &tenure->extending);
+    }
     not_extended(machine, &tenure->extends, status, NULL);
     not_extended(machine, &tenure->extending, status, NULL);
     pawl__timer_clear(&machine->timers, &tenure->timer);
@@ -268,6 +284,7 @@ static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, 
     int64_t valid_us = pawl__min64(pawl__valid_until(op), tenure->limit_us);
     tenure->deadline_us = pawl__max64(tenure->deadline_us, valid_us);
     tenure->until_us = pawl__max64(tenure->until_us, pawl__later(op->sent_us, op->lease_us));
+    tenure->loss.proven_us = op->sent_us;
     tenure->attempt = 0;
     tenure->at_risk = false;
     schedule_renewal(machine, tenure, op->sent_us);
@@ -357,11 +374,44 @@ void pawl__hold_tell_lost(struct pawl__machine *machine, struct pawl__tenure *te
     queue_notice(machine, &tenure->lost);
 }
 
+void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us)
+{
+    tenure->loss.why = why;
+    tenure->loss.at_us = at_us;
+    tenure->loss.lease_us = tenure->lease_us;
+}
+
+/* Why it was not kept beyond its deadline. */
+static enum pawl__loss tell_deadline(const struct pawl__tenure *tenure)
+{
+    const struct pawl__op *side = &tenure->side;
+    if (tenure->until_us >= tenure->limit_us) {
+        return PAWL__LOSS_LIMIT;
+    }
+    if (!tenure->renew) {
+        return PAWL__LOSS_LEASE;
+    }
+    const bool asked = tenure->attempt > 0 ||
+                       (side->kind == PAWL__OP_RENEW && side->sent_us > tenure->loss.proven_us);
+    return asked ? PAWL__LOSS_SILENCE : PAWL__LOSS_PAUSE;
+}
+
+void pawl__hold_refuse_lost(
+    struct pawl__machine *machine, const struct pawl__tenure *tenure, struct pawl__request *request)
+{
+    const char *why = tenure->loss.why == PAWL__LOSS_SILENCE ? tenure->name->error : NULL;
+    request->lost = tenure->loss;
+    pawl__finish(machine, request, PAWL_LOST, why != NULL ? pawl__strdup(why) : NULL);
+}
+
 void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__loss loss, int64_t now_us)
 {
     assert(tenure->state == PAWL__TENURE_HELD);
     struct pawl__name *name = tenure->name;
+    bool over = loss == PAWL__LOSS_DEADLINE;
+    pawl__hold_note_loss(
+        tenure, over ? tell_deadline(tenure) : loss, over ? tenure->deadline_us : now_us);
     tenure->state = PAWL__TENURE_LOST;
     tenure->granted = loss != PAWL__LOSS_PROOF;
     if (name->active == tenure) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's entries and outputs: where requests, answers and timers come in and are handed to
- * the part that knows what to do (see machine_parts.h), and where everything that has to be done
- * outside is put.
+/* The machine's entries and outputs: where requests and answers come in and are handed to the part
+ * that knows what to do (see machine_parts.h), and where everything that has to be done outside is
+ * put. Time comes in through timers.c.
  *
  * Every entry ends with pawl__settle(): names that were touched get their next turn, and what is
  * over is freed. Nothing is freed earlier, so within a step all pointers stay good. */
@@ -12,14 +12,6 @@
 #include "core/machine_parts.h"
 
 #include <assert.h>
-
-/* Inspect or break, under way. It is apart from its request, which may time out first. */
-struct pawl__errand {
-    struct pawl__op op;
-    struct pawl__name *name;
-    struct pawl__request *request; /* NULL: it left */
-    pawl_lock_info info;
-};
 
 bool pawl__machine_init(struct pawl__machine *machine)
 {
@@ -160,28 +152,6 @@ struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
     return tenure;
 }
 
-static void errand_start(
-    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
-{
-    struct pawl__errand *errand = pawl__alloc(sizeof *errand);
-    if (errand == NULL) {
-        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
-        return;
-    }
-    bool inspect = request->kind == PAWL__WANT_INSPECT;
-    errand->name = request->handle->name;
-    errand->name->errands++;
-    errand->request = request;
-    errand->op.place = errand->name->place;
-    errand->op.core = errand;
-    errand->op.info = &errand->info;
-    errand->info.size = sizeof errand->info;
-    request->errand = errand;
-    request->phase = PAWL__ASKING;
-    pawl__timer_set(&machine->timers, &request->timer, request->end_us);
-    pawl__submit(machine, &errand->op, inspect ? PAWL__OP_INSPECT : PAWL__OP_BREAK, now_us);
-}
-
 static void extend_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
@@ -190,7 +160,7 @@ static void extend_start(
     if (tenure == NULL) {
         pawl__finish(machine, request, PAWL_NOT_HELD, NULL);
     } else if (tenure->state == PAWL__TENURE_LOST) {
-        pawl__finish(machine, request, PAWL_LOST, NULL);
+        pawl__hold_refuse_lost(machine, tenure, request);
     } else {
         pawl__hold_extend(machine, tenure, request, now_us);
     }
@@ -218,36 +188,11 @@ void pawl__machine_start(
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
-        errand_start(machine, request, now_us);
+        pawl__errand_start(machine, request, now_us);
         break;
     }
     pawl__settle(machine, now_us);
     request->fresh = false;
-}
-
-static void request_timeout(
-    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
-{
-    switch (request->kind) {
-    case PAWL__WANT_ACQUIRE:
-        if (request->tenure->state != PAWL__TENURE_HELD) {
-            pawl__claim_timeout(machine, request, now_us);
-            return;
-        }
-        break; /* a re-entry that waits for its extension: just leaves */
-    case PAWL__WANT_RELEASE:
-        request->tenure->request = NULL; /* goes on without the caller */
-        break;
-    case PAWL__WANT_EXTEND:
-        break;
-    case PAWL__WANT_INSPECT:
-    case PAWL__WANT_BREAK:
-        request->errand->request = NULL;
-        break;
-    }
-    struct pawl__name *name = request->handle->name;
-    char *why = name->error != NULL ? pawl__strdup(name->error) : NULL;
-    pawl__finish(machine, request, PAWL_UNAVAILABLE, why);
 }
 
 /* ===== Operations that come back ===== */
@@ -272,29 +217,6 @@ static void note_answer(struct pawl__machine *machine, struct pawl__name *name,
     /* One slow answer must not make us slow for long. */
     int64_t took_us = pawl__min64(now_us - op->sent_us, 4 * machine->rtt_us + 1000);
     machine->rtt_us = machine->rtt_us == 0 ? took_us : (7 * machine->rtt_us + took_us) / 8;
-}
-
-static void errand_answered(
-    struct pawl__machine *machine, struct pawl__errand *errand, int64_t now_us)
-{
-    struct pawl__op *op = &errand->op;
-    struct pawl__request *request = errand->request;
-    struct pawl__name *name = errand->name;
-    bool answered = op->answer == PAWL__DONE || op->answer == PAWL__GONE;
-    if (request != NULL) {
-        pawl_status yes_or_no = op->answer == PAWL__DONE ? PAWL_OK : PAWL_NOT_HELD;
-        if (answered && request->info_out != NULL) {
-            *request->info_out = errand->info;
-        }
-        pawl__finish(machine, request, answered ? yes_or_no : op->status, pawl__take_error(op));
-    }
-    if (op->kind == PAWL__OP_BREAK && name->active != NULL) {
-        pawl__hold_look(machine, name->active, now_us); /* it may have been ours */
-    }
-    name->errands--;
-    pawl__touch(machine, name);
-    pawl__free(op->error);
-    pawl__free(errand);
 }
 
 static void main_answered(
@@ -350,7 +272,7 @@ void pawl__machine_complete(struct pawl__machine *machine, struct pawl__op *op, 
     switch (op->kind) {
     case PAWL__OP_INSPECT:
     case PAWL__OP_BREAK:
-        errand_answered(machine, op->core, now_us);
+        pawl__errand_answered(machine, op->core, now_us);
         break;
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
@@ -364,142 +286,6 @@ void pawl__machine_complete(struct pawl__machine *machine, struct pawl__op *op, 
     case PAWL__OP_PASS:
         tenure_answered(machine, op, now_us);
         break;
-    }
-    pawl__settle(machine, now_us);
-}
-
-/* ===== Time and other events ===== */
-
-int64_t pawl__machine_due(const struct pawl__machine *machine)
-{
-    const struct pawl__timer *first = pawl__heap_first(&machine->timers);
-    return first != NULL ? first->due_us : PAWL__NEVER;
-}
-
-static bool is_blocking(const struct pawl__request *request)
-{
-    return request != NULL && request->waiter != NULL;
-}
-
-bool pawl__machine_served(const struct pawl__machine *machine)
-{
-    struct pawl__timer *first = pawl__heap_first(&machine->timers);
-    if (first == NULL) {
-        return true;
-    }
-    if (first->kind == PAWL__TIMER_REQUEST) {
-        return is_blocking(PAWL__CONTAINER(first, struct pawl__request, timer));
-    }
-    if (first->kind == PAWL__TIMER_TENURE) {
-        struct pawl__tenure *tenure = PAWL__CONTAINER(first, struct pawl__tenure, timer);
-        return tenure->state == PAWL__TENURE_WAITING && is_blocking(tenure->request);
-    }
-    struct pawl__name *name = PAWL__CONTAINER(first, struct pawl__name, timer);
-    return name->active == NULL && !pawl__list_empty(&name->queue) &&
-           is_blocking(PAWL__CONTAINER(name->queue.next, struct pawl__request, node));
-}
-
-static int64_t due_of(const struct pawl__timer *timer)
-{
-    return timer->armed ? timer->due_us : PAWL__NEVER;
-}
-
-int64_t pawl__request_due(const struct pawl__request *request)
-{
-    const struct pawl__tenure *tenure = request->tenure;
-    int64_t due_us = due_of(&request->timer);
-    if (request->kind != PAWL__WANT_ACQUIRE || tenure == NULL) {
-        return due_us;
-    }
-    if (tenure->state == PAWL__TENURE_WAITING) {
-        return pawl__min64(due_us, due_of(&tenure->timer));
-    }
-    const struct pawl__name *name = tenure->name;
-    bool next = tenure->state == PAWL__TENURE_IDLE && name->active == NULL &&
-                name->queue.next == &request->node;
-    return next ? pawl__min64(due_us, due_of(&name->timer)) : due_us;
-}
-
-static void fire(struct pawl__machine *machine, struct pawl__timer *timer, int64_t now_us)
-{
-    switch (timer->kind) {
-    case PAWL__TIMER_REQUEST:
-        request_timeout(machine, PAWL__CONTAINER(timer, struct pawl__request, timer), now_us);
-        break;
-    case PAWL__TIMER_TENURE:
-        pawl__tenure_timer(machine, PAWL__CONTAINER(timer, struct pawl__tenure, timer), now_us);
-        break;
-    default:
-        pawl__touch(machine, PAWL__CONTAINER(timer, struct pawl__name, timer));
-        break;
-    }
-}
-
-/* Holds whose renewal is nearly due go along with those whose renewal is due, so that the engine
- * can put many into one message. */
-static void renew_early(struct pawl__machine *machine, int64_t now_us)
-{
-    struct pawl__timer *first = pawl__heap_first(&machine->timers);
-    while (first != NULL && first->kind == PAWL__TIMER_TENURE &&
-           pawl__hold_renew_early(
-               machine, PAWL__CONTAINER(first, struct pawl__tenure, timer), now_us)) {
-        first = pawl__heap_first(&machine->timers);
-    }
-}
-
-void pawl__machine_tick(struct pawl__machine *machine, int64_t now_us)
-{
-    bool renewed = false;
-    struct pawl__timer *first = pawl__heap_first(&machine->timers);
-    while (first != NULL && first->due_us <= now_us) {
-        pawl__timer_clear(&machine->timers, first);
-        renewed = renewed || first->kind == PAWL__TIMER_TENURE;
-        fire(machine, first, now_us);
-        first = pawl__heap_first(&machine->timers);
-    }
-    if (renewed) {
-        renew_early(machine, now_us);
-    }
-    pawl__settle(machine, now_us);
-}
-
-/* Ask again now for everything that waits for the backend to come back, and make sure of what is
- * held. */
-static void look_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
-{
-    switch (tenure->state) {
-    case PAWL__TENURE_HELD:
-        pawl__hold_look(machine, tenure, now_us);
-        break;
-    case PAWL__TENURE_WAITING:
-        pawl__claim_ask(machine, tenure, now_us);
-        break;
-    case PAWL__TENURE_RELEASING:
-        pawl__release_again(machine, tenure, now_us);
-        break;
-    case PAWL__TENURE_CLEANING:
-        pawl__tenure_clean(machine, tenure, now_us);
-        break;
-    case PAWL__TENURE_IDLE:
-    case PAWL__TENURE_CLAIMING:
-    case PAWL__TENURE_LOST:
-    case PAWL__TENURE_ENDED:
-        break;
-    }
-}
-
-void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us)
-{
-    struct pawl__list todo; /* a step may end its tenure and another one, an heir, as well */
-    struct pawl__list *node;
-    pawl__list_init(&todo);
-    pawl__list_splice(&todo, &machine->tenures);
-    while ((node = pawl__list_pop(&todo)) != NULL) {
-        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
-        pawl__list_push(&machine->tenures, node);
-        if (!tenure->main_out) {
-            look_again(machine, tenure, now_us);
-        }
     }
     pawl__settle(machine, now_us);
 }

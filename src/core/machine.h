@@ -60,6 +60,25 @@ enum pawl__phase {
     PAWL__LISTENING /* for a wake-up of the name */
 };
 
+/* Why a hold was lost, as far as it can be known here. */
+enum pawl__loss {
+    PAWL__LOSS_DEADLINE, /* its time is over; told apart below */
+    PAWL__LOSS_LEASE,    /* ... that of a fixed lease */
+    PAWL__LOSS_LIMIT,    /* ... the longest that its handle allows */
+    PAWL__LOSS_SILENCE,  /* ... for no renewal was answered in time */
+    PAWL__LOSS_PAUSE,    /* ... for none was even sent: this process did not run */
+    PAWL__LOSS_RELEASE,  /* ... when its release was answered */
+    PAWL__LOSS_PROOF,    /* the backend says that another holds it, or nobody */
+    PAWL__LOSS_OWNER     /* its thread has ended */
+};
+
+struct pawl__lost {
+    enum pawl__loss why;
+    int64_t at_us;     /* when its time was over, or when we heard */
+    int64_t proven_us; /* when the last question was sent whose answer proved that it was ours */
+    int64_t lease_us;
+};
+
 /* For the driver: how a finished request or a notice goes to whoever calls the user back. */
 struct pawl__delivery {
     struct pawl__list node;
@@ -87,7 +106,9 @@ struct pawl__request {
     int64_t lease_us;         /* extend */
     pawl_lock_info *info_out; /* inspect */
     pawl_status status;
-    char *error;                    /* sentence that goes with status; freed by the driver */
+    char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the
+                    driver */
+    struct pawl__lost lost;         /* PAWL_LOST: how */
     struct pawl__delivery delivery; /* the driver's */
 };
 
@@ -150,6 +171,7 @@ struct pawl__tenure {
     unsigned count;   /* acquired and not yet released */
     unsigned shown;   /* the count that the backend shows */
     unsigned attempt; /* tries since the last answer, for the back-off */
+    unsigned late;    /* CLAIMING, WAITING: grants that came when their time was over already */
     uint64_t id;
     uint64_t owner;
     uint64_t token;
@@ -161,6 +183,8 @@ struct pawl__tenure {
     int64_t renew_us;    /* the next renewal */
     int64_t overdue_us;  /* from when on a missing renewal counts as failing */
     int64_t copy_us;     /* when the last copy of an acquire or pass was sent */
+    int64_t late_us;     /* when the first grant came too late */
+    struct pawl__lost loss;
     struct pawl__timer timer;
     struct pawl__op main;        /* acquire, release, pass */
     struct pawl__op side;        /* renew, verify, count */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the machine call of each other. Drivers include core/machine.h only.
  *
- *   machine.c  the entries: requests, operations that come back, timers; outputs
+ *   machine.c  the entries: requests, operations that come back; outputs
+ *   timers.c   the entries of time
+ *   errand.c   inspect and break
  *   names.c    names and the handles attached to them
  *   claim.c    from the local queue to the grant
  *   watch.c    subscriptions of names that are waited for
@@ -12,9 +14,6 @@
 #define PAWL_CORE_MACHINE_PARTS_H
 
 #include "core/machine.h"
-
-/* Why a hold was lost. */
-enum pawl__loss { PAWL__LOSS_DEADLINE, PAWL__LOSS_PROOF, PAWL__LOSS_OWNER };
 
 enum { PAWL__TIMER_REQUEST = 1, PAWL__TIMER_TENURE = 2, PAWL__TIMER_NAME = 3 };
 
@@ -31,6 +30,13 @@ void pawl__touch(struct pawl__machine *machine, struct pawl__name *name);
 int64_t pawl__backoff_us(
     struct pawl__machine *machine, unsigned attempt, int64_t first_us, int64_t most_us);
 
+/* errand.c */
+void pawl__errand_start(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+void pawl__errand_leave(struct pawl__errand *errand);
+void pawl__errand_answered(
+    struct pawl__machine *machine, struct pawl__errand *errand, int64_t now_us);
+
 /* tenure.c */
 struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl__request *request);
 void pawl__tenure_number(struct pawl__machine *machine, struct pawl__tenure *tenure);
@@ -41,6 +47,7 @@ void pawl__tenure_arm(struct pawl__machine *machine, struct pawl__tenure *tenure
 void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__tenure_cleaned(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
+bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 
 /* claim.c */
@@ -85,6 +92,9 @@ bool pawl__hold_renew_early(
 void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__loss loss, int64_t now_us);
 void pawl__hold_tell_lost(struct pawl__machine *machine, struct pawl__tenure *tenure);
+void pawl__hold_refuse_lost(struct pawl__machine *machine, const struct pawl__tenure *tenure,
+    struct pawl__request *request);
+void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us);
 void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status);
 int64_t pawl__valid_until(const struct pawl__op *op);

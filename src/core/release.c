@@ -129,7 +129,7 @@ void pawl__release_start(
         if (tenure->count == 0) {
             pawl__tenure_clean(machine, tenure, now_us); /* what may be left of it */
         }
-        pawl__finish(machine, request, PAWL_LOST, NULL);
+        pawl__hold_refuse_lost(machine, tenure, request);
     } else if (tenure->count > 0) {
         pawl__hold_show_count(machine, tenure, now_us);
         pawl__finish(machine, request, PAWL_OK, NULL);
@@ -147,9 +147,13 @@ static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, paw
     struct pawl__op *op = &tenure->main;
     bool answered = op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN;
     if (status == PAWL_LOST) {
+        bool in_time = now_us < tenure->deadline_us;
+        pawl__hold_note_loss(tenure, in_time ? PAWL__LOSS_PROOF : PAWL__LOSS_RELEASE,
+            in_time ? now_us : tenure->deadline_us);
         pawl__hold_tell_lost(machine, tenure);
     }
     if (tenure->request != NULL) {
+        tenure->request->lost = tenure->loss;
         pawl__finish(machine, tenure->request, status, error);
         tenure->request = NULL;
     } else {

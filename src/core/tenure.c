@@ -192,26 +192,33 @@ void pawl__tenure_cleaned(
     pawl__tenure_clean(machine, tenure, now_us);
 }
 
-void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+/* If it waits until it may ask again, it does so now. False: it waits for no such thing. */
+bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     switch (tenure->state) {
     case PAWL__TENURE_WAITING:
         pawl__claim_ask(machine, tenure, now_us);
-        break;
-    case PAWL__TENURE_HELD:
-        pawl__hold_timer(machine, tenure, now_us);
-        break;
+        return true;
     case PAWL__TENURE_RELEASING:
         pawl__release_again(machine, tenure, now_us);
-        break;
+        return true;
     case PAWL__TENURE_CLEANING:
         pawl__tenure_clean(machine, tenure, now_us);
-        break;
+        return true;
     case PAWL__TENURE_IDLE:
     case PAWL__TENURE_CLAIMING:
+    case PAWL__TENURE_HELD:
     case PAWL__TENURE_LOST:
     case PAWL__TENURE_ENDED:
-        assert(false && "no timer is armed in these states");
         break;
+    }
+    return false;
+}
+
+void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (!pawl__tenure_go_on(machine, tenure, now_us)) {
+        assert(tenure->state == PAWL__TENURE_HELD); /* in no other state a timer is armed */
+        pawl__hold_timer(machine, tenure, now_us);
     }
 }

@@ -119,10 +119,10 @@ static void rights(void **state)
     server = server_start(NULL);
     const char *user = "bob:" SECRET "@";
     deny("~* &* +@all -pexpire");
-    assert_no_lock(url_with(user, LIMITS), PAWL_DENIED, "PEXPIRE", "ACL SETUSER bob +pexpire ~x");
+    assert_no_lock(url_with(user, LIMITS), PAWL_DENIED, "PEXPIRE", "ACL SETUSER bob +pexpire '~x'");
     deny("~* +@all resetchannels");
     assert_no_lock(url_with(user, LIMITS), PAWL_DENIED, "redisson_lock__channel:{x}",
-        "+publish +subscribe &redisson_lock__channel:{x}");
+        "+publish +subscribe '&redisson_lock__channel:{x}'");
     deny("&* +@all resetkeys ~redisson_lock_token:*");
     assert_no_lock(url_with(user, LIMITS), PAWL_DENIED, "key 'x'", "~x");
     deny("&* +@all resetkeys ~x");

@@ -4,7 +4,7 @@
  *
  * A proxy makes the server slow and cuts connections; SIGSTOP freezes it; a time namespace moves
  * the clocks. To the microsecond: p1_validity_clock.c. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include "base/clock.h"
 
@@ -14,25 +14,11 @@
 #define LEASE_MS 5000
 #define DELAY_MS 300
 
-static struct server *server;
-
-static int start_server(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    return flush_and_setup(server, state);
-}
-
 /* ===== Slow servers ===== */
 
 static void delay_comes_off(enum proxy_direction direction)
 {
-    struct proxy *proxy = proxy_start_for(server);
+    proxy = proxy_start_for(server);
     pawl_client *client = open_client(proxy_url(proxy), NULL);
     pawl_lock *lock = open_lock(client, "slow", LEASE_MS, false);
     proxy_set_delay(proxy, direction, DELAY_MS, 0);
@@ -99,7 +85,7 @@ static void without_answers_it_falls_to_zero_and_stays_there(void **state)
 static void a_look_after_reconnecting_does_not_extend_a_fixed_lease(void **state)
 {
     (void)state;
-    struct proxy *proxy = proxy_start_for(server);
+    proxy = proxy_start_for(server);
     pawl_client *client = open_client(proxy_url(proxy), NULL);
     pawl_lock *lock = open_lock(client, "fixed", LEASE_MS, false);
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
@@ -125,7 +111,7 @@ static void a_look_after_reconnecting_does_not_extend_a_fixed_lease(void **state
 static void a_renewed_lease_is_renewed_at_once_after_reconnecting(void **state)
 {
     (void)state;
-    struct proxy *proxy = proxy_start_for(server);
+    proxy = proxy_start_for(server);
     pawl_client *client = open_client(proxy_url(proxy), NULL);
     pawl_lock *lock = open_lock(client, "renewed", LEASE_MS, true);
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
@@ -200,7 +186,6 @@ static void leases_hold_wherever_the_clocks_stand(void **state)
         {"86400", "0"},         /* was suspended for a day */
         {"4300000", "86400"},
     };
-    char file_url[URL_SIZE];
     if (geteuid() != 0) {
         print_message("only root can set clocks in a time namespace\n");
         skip();
@@ -227,23 +212,15 @@ static void leases_hold_wherever_the_clocks_stand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_slow_answer_comes_off_the_remaining_time, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_slow_request_comes_off_the_remaining_time, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            without_answers_it_falls_to_zero_and_stays_there, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_look_after_reconnecting_does_not_extend_a_fixed_lease, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_renewed_lease_is_renewed_at_once_after_reconnecting, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            extend_lengthens_and_never_shortens, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            on_files_a_renewed_hold_has_no_end_and_a_fixed_one_does, begin, cleanup_teardown),
+        CASE(backend_begin, a_slow_answer_comes_off_the_remaining_time),
+        CASE(backend_begin, a_slow_request_comes_off_the_remaining_time),
+        CASE(backend_begin, without_answers_it_falls_to_zero_and_stays_there),
+        CASE(backend_begin, a_look_after_reconnecting_does_not_extend_a_fixed_lease),
+        CASE(backend_begin, a_renewed_lease_is_renewed_at_once_after_reconnecting),
+        CASE(backend_begin, extend_lengthens_and_never_shortens),
+        CASE(backend_begin, on_files_a_renewed_hold_has_no_end_and_a_fixed_one_does),
         cmocka_unit_test(time_is_the_boot_time),
-        cmocka_unit_test_setup_teardown(
-            leases_hold_wherever_the_clocks_stand, begin, cleanup_teardown),
+        CASE(backend_begin, leases_hold_wherever_the_clocks_stand),
     };
-    return cmocka_run_group_tests(tests, start_server, NULL);
+    return cmocka_run_group_tests(tests, backend_start, NULL);
 }

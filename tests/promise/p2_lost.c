@@ -5,7 +5,7 @@
  * Servers are frozen, emptied and restarted, connections killed, the holder itself is stopped or
  * its thread ends; the clock is moved under the library's feet, with the keeper asleep by the real
  * one. To the microsecond: p2_lost_clock.c. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include "base/clock.h"
 #include "engine/redis/lua_scripts.h"
@@ -15,21 +15,8 @@
 
 #define LEASE_MS 900
 
-static struct server *server;
 static struct losses losses;
 static _Atomic int64_t ahead_us; /* what the clock hook adds */
-
-static int start_server(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    return flush_and_setup(server, state);
-}
 
 static int64_t shifted_clock(void)
 {
@@ -112,7 +99,7 @@ static void killed_connections_are_no_loss(void **state)
 static void renewals_come_while_held_and_none_after(void **state)
 {
     (void)state;
-    struct proxy *proxy = proxy_start_for(server);
+    proxy = proxy_start_for(server);
     pawl_client *client = open_client(proxy_url(proxy), NULL);
     pawl_lock *lock = open_watched(client, "kept", LEASE_MS, true, &losses);
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
@@ -408,29 +395,19 @@ int main(int argc, char *argv[])
     child_dispatch(argc, argv, roles, 1);
     pawl__clock_hook = shifted_clock;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_frozen_server_means_lost_at_the_deadline, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_short_freeze_is_no_loss, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(killed_connections_are_no_loss, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            renewals_come_while_held_and_none_after, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_hold_that_was_entered_again_is_renewed_as_well, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            data_that_vanished_means_lost_by_the_next_renewal, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_broken_lock_is_lost_and_the_next_holder_is_left_alone, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_release_that_finds_it_gone_reports_it_too, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_restart_without_data_means_lost, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_holder_that_was_stopped_too_long_sees_it_at_its_first_look, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            by_the_clock_alone_every_call_sees_it, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_thread_that_ends_loses_on_every_engine, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            on_files_it_is_lost_by_break_and_by_the_end_of_a_fixed_lease, begin, cleanup_teardown),
+        CASE(backend_begin, a_frozen_server_means_lost_at_the_deadline),
+        CASE(backend_begin, a_short_freeze_is_no_loss),
+        CASE(backend_begin, killed_connections_are_no_loss),
+        CASE(backend_begin, renewals_come_while_held_and_none_after),
+        CASE(backend_begin, a_hold_that_was_entered_again_is_renewed_as_well),
+        CASE(backend_begin, data_that_vanished_means_lost_by_the_next_renewal),
+        CASE(backend_begin, a_broken_lock_is_lost_and_the_next_holder_is_left_alone),
+        CASE(backend_begin, a_release_that_finds_it_gone_reports_it_too),
+        CASE(backend_begin, a_restart_without_data_means_lost),
+        CASE(backend_begin, a_holder_that_was_stopped_too_long_sees_it_at_its_first_look),
+        CASE(backend_begin, by_the_clock_alone_every_call_sees_it),
+        CASE(backend_begin, a_thread_that_ends_loses_on_every_engine),
+        CASE(backend_begin, on_files_it_is_lost_by_break_and_by_the_end_of_a_fixed_lease),
     };
-    return cmocka_run_group_tests(tests, start_server, NULL);
+    return cmocka_run_group_tests(tests, backend_start, NULL);
 }

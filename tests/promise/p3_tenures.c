@@ -4,7 +4,7 @@
  * The proxy keeps a release back and delivers it when the lock has long been taken again; once the
  * client may have the server kill the old connection first, once the access list forbids it. With
  * a clock of our own: p3_tenures_clock.c. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include "engine/redis/lua_scripts.h"
 
@@ -14,7 +14,6 @@
 #define LEASE_MS 30000
 #define UUID_SIZE 36
 
-static struct server *server;
 static struct losses losses;
 
 static int start_server(void **state)
@@ -25,11 +24,6 @@ static int start_server(void **state)
         return -1;
     }
     return 0;
-}
-
-static int begin(void **state)
-{
-    return flush_and_setup(server, state);
 }
 
 /* ===== Owner strings ===== */
@@ -232,7 +226,7 @@ static void a_late_release(const char *credentials, bool arrives)
 {
     char url[URL_SIZE];
     const char *release = pawl__script_release.sha1;
-    struct proxy *proxy = proxy_start_for(server);
+    proxy = proxy_start_for(server);
     snprintf(url, sizeof url, "redis://%s127.0.0.1:%u", credentials, proxy_port(proxy));
     pawl_client *client = open_client(url, "?timeout=400ms");
     pawl_lock *lock = open_lock(client, "again", LEASE_MS, true);
@@ -283,7 +277,7 @@ static void nor_where_the_old_connection_may_not_be_killed(void **state)
 static void a_duplicated_release_does_not_touch_the_next_hold(void **state)
 {
     (void)state;
-    struct proxy *proxy = proxy_start_for(server);
+    proxy = proxy_start_for(server);
     pawl_client *client = open_client(proxy_url(proxy), NULL);
     pawl_lock *lock = open_lock(client, "twice", LEASE_MS, true);
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
@@ -303,23 +297,15 @@ static void a_duplicated_release_does_not_touch_the_next_hold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            the_owner_is_client_and_tenure_and_never_the_same_again, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(two_clients_are_two_owners, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            the_count_is_shown_and_the_lease_left_alone, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            nothing_is_decided_by_the_shown_count, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_count_that_finds_nothing_is_proof_of_loss, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_re_entry_extends_a_fixed_lease_and_never_shortens_it, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_late_release_does_not_touch_the_next_hold, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            nor_where_the_old_connection_may_not_be_killed, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_duplicated_release_does_not_touch_the_next_hold, begin, cleanup_teardown),
+        CASE(backend_begin, the_owner_is_client_and_tenure_and_never_the_same_again),
+        CASE(backend_begin, two_clients_are_two_owners),
+        CASE(backend_begin, the_count_is_shown_and_the_lease_left_alone),
+        CASE(backend_begin, nothing_is_decided_by_the_shown_count),
+        CASE(backend_begin, a_count_that_finds_nothing_is_proof_of_loss),
+        CASE(backend_begin, a_re_entry_extends_a_fixed_lease_and_never_shortens_it),
+        CASE(backend_begin, a_late_release_does_not_touch_the_next_hold),
+        CASE(backend_begin, nor_where_the_old_connection_may_not_be_killed),
+        CASE(backend_begin, a_duplicated_release_does_not_touch_the_next_hold),
     };
     return cmocka_run_group_tests(tests, start_server, NULL);
 }

@@ -2,40 +2,10 @@
 /* P3 on a clock of our own: a tenure has a number that is never used again; re-entry is counted
  * here and shown there, without waiting and without touching the lease; nothing that an old tenure
  * left behind touches a new one. */
-#include "support/stage.h"
+#include "promise/lib/clock.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#define OWNER 7
-#define OTHER 8
 #define LEASE_US 3000000
-#define VALID_US (LEASE_US - LEASE_US / 100 - 2000)
-
-static struct stage stage;
-static struct pawl__handle handle;
-
-static int begin(void **state)
-{
-    (void)state;
-    stage_begin(&stage);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    stage_close(&stage, &handle);
-    stage_end(&stage);
-    return 0;
-}
+#define VALID_US VALID_FOR_US(LEASE_US)
 
 /* What the backend has under the name. */
 static const struct pawl__memory_entry *entry(void)
@@ -287,19 +257,17 @@ static void handles_may_refuse_to_re_enter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_tenure_has_its_own_number, begin, end),
-        cmocka_unit_test_setup_teardown(a_refused_claim_uses_its_number_up, begin, end),
-        cmocka_unit_test_setup_teardown(late_copies_of_an_old_tenure_touch_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(the_count_is_shown_but_not_waited_for, begin, end),
-        cmocka_unit_test_setup_teardown(a_count_without_a_hold_is_proof_of_loss, begin, end),
-        cmocka_unit_test_setup_teardown(the_count_does_not_hold_up_the_renewals, begin, end),
-        cmocka_unit_test_setup_teardown(a_failed_count_is_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(
-            re_entry_on_a_fixed_lease_waits_for_the_extension, begin, end),
-        cmocka_unit_test_setup_teardown(re_entry_never_shortens, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_re_entry_that_was_not_confirmed_did_not_enter, begin, end),
-        cmocka_unit_test_setup_teardown(handles_may_refuse_to_re_enter, begin, end),
+        CASE(clock_begin, each_tenure_has_its_own_number),
+        CASE(clock_begin, a_refused_claim_uses_its_number_up),
+        CASE(clock_begin, late_copies_of_an_old_tenure_touch_nothing),
+        CASE(clock_begin, the_count_is_shown_but_not_waited_for),
+        CASE(clock_begin, a_count_without_a_hold_is_proof_of_loss),
+        CASE(clock_begin, the_count_does_not_hold_up_the_renewals),
+        CASE(clock_begin, a_failed_count_is_nothing),
+        CASE(clock_begin, re_entry_on_a_fixed_lease_waits_for_the_extension),
+        CASE(clock_begin, re_entry_never_shortens),
+        CASE(clock_begin, a_re_entry_that_was_not_confirmed_did_not_enter),
+        CASE(clock_begin, handles_may_refuse_to_re_enter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,8 @@ static void start_scripted(void)
     scripted_handshake(scripted);
     snprintf(words, sizeof words, "EVALSHA %s", pawl__script_rights.sha1);
     scripted_handle(scripted, words, "*0\\r\\n");
+    snprintf(words, sizeof words, "EVALSHA %s", pawl__script_introduce.sha1);
+    scripted_handle(scripted, words, ":1\\r\\n");
     snprintf(words, sizeof words, "EVALSHA %s", pawl__script_acquire.sha1);
     scripted_handle(scripted, words, ":1700000000000001\\r\\n");
     snprintf(words, sizeof words, "EVALSHA %s", pawl__script_release.sha1);

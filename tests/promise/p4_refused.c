@@ -3,11 +3,10 @@
  * also where it would not pass it on, and a close must say so when a release was refused. Further,
  * what re-entry and closed handles must not break: answers in time, and a loss that somebody is
  * told. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #define LEASE_MS 20000
 
-static struct server *server;
 static atomic_int told;
 static atomic_int answered;
 static atomic_int last_status;
@@ -72,7 +71,7 @@ static void release_with_a_waiter(const char *command)
     pthread_t waiter;
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
     assert_int_equal(pthread_create(&waiter, NULL, wait_in_line, lock), 0);
-    nap_ms(100); /* its place in line cannot be seen from outside */
+    WAIT_UNTIL(stand_in_line(client, lock, 1), LEASE_MS / 4);
     free(server_command(server, "DEL redisson_lock_token:{x}"));
     free(server_command(server, "%s", command));
     ASSERT_OK(pawl_lock_release(lock));

@@ -6,7 +6,7 @@
  * hold that was granted is kept and can be released, nothing is left in the backend, and (under the
  * address sanitizer) nothing leaks. In a second sweep memory stays short from the n-th allocation
  * on until the calls are over. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include "base/alloc.h"
 
@@ -15,8 +15,6 @@
 #define LEASE_MS 20000
 #define QUERY "?timeout=2s&connect_timeout=2s"
 #define SHORT_QUERY "?timeout=60ms&connect_timeout=60ms"
-
-static struct server *server;
 
 /* ===== The hook ===== */
 
@@ -67,11 +65,6 @@ static int start(void **state)
     pawl__alloc_hook = may_allocate;
     server = server_start(NULL);
     return 0;
-}
-
-static int begin(void **state)
-{
-    return flush_and_setup(server, state);
 }
 
 /* ===== One life ===== */
@@ -306,11 +299,11 @@ static void a_lasting_shortage_on_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_failure_in_memory, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(one_failure_on_files, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(one_failure_on_redis, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_lasting_shortage_on_files, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_lasting_shortage_on_redis, begin, cleanup_teardown),
+        CASE(backend_begin, one_failure_in_memory),
+        CASE(backend_begin, one_failure_on_files),
+        CASE(backend_begin, one_failure_on_redis),
+        CASE(backend_begin, a_lasting_shortage_on_files),
+        CASE(backend_begin, a_lasting_shortage_on_redis),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

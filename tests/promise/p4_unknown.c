@@ -4,7 +4,7 @@
  * The proxy swallows a reply after the server has acted, keeps a request back until its caller has
  * left, or sends it twice. The user `modest` may not kill connections, so the late copy really
  * arrives. With a clock of our own: p4_unknown_clock.c. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include "engine/redis/lua_scripts.h"
 
@@ -13,8 +13,6 @@
 #define CLEAN_MS 2000 /* far below the lease */
 #define TOKEN_KEY "redisson_lock_token:{x}"
 
-static struct server *server;
-static struct proxy *proxy;
 static struct losses losses;
 
 static int start_server(void **state)
@@ -24,15 +22,6 @@ static int start_server(void **state)
     return server_answers(server, "OK", "ACL SETUSER modest on >modest ~* &* +@all -client|kill")
                ? 0
                : -1;
-}
-
-static int begin(void **state)
-{
-    const int result = flush_and_setup(server, state);
-    if (result == 0) {
-        proxy = proxy_start_for(server);
-    }
-    return result;
 }
 
 static const char *acquire_call(void)
@@ -280,26 +269,18 @@ static void an_unconfirmed_release_is_repeated_until_it_is_heard(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_lost_reply_is_asked_for_again, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_try_asks_again_too, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            the_server_may_not_know_that_the_connection_is_gone, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(who_gave_up_leaves_no_orphan, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_copy_on_a_killed_connection_never_arrives, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_copy_that_does_arrive_is_taken_back, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_duplicated_acquire_counts_once, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_late_duplicate_does_not_touch_the_next_holder, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_release_asked_again_finds_it_done, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_release_asked_again_and_answered_too_late_is_lost, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_release_after_the_deadline_is_lost_but_still_sent, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            an_unconfirmed_release_is_repeated_until_it_is_heard, begin, cleanup_teardown),
+        CASE(backend_begin_proxy, a_lost_reply_is_asked_for_again),
+        CASE(backend_begin_proxy, a_try_asks_again_too),
+        CASE(backend_begin_proxy, the_server_may_not_know_that_the_connection_is_gone),
+        CASE(backend_begin_proxy, who_gave_up_leaves_no_orphan),
+        CASE(backend_begin_proxy, a_copy_on_a_killed_connection_never_arrives),
+        CASE(backend_begin_proxy, a_copy_that_does_arrive_is_taken_back),
+        CASE(backend_begin_proxy, a_duplicated_acquire_counts_once),
+        CASE(backend_begin_proxy, a_late_duplicate_does_not_touch_the_next_holder),
+        CASE(backend_begin_proxy, a_release_asked_again_finds_it_done),
+        CASE(backend_begin_proxy, a_release_asked_again_and_answered_too_late_is_lost),
+        CASE(backend_begin_proxy, a_release_after_the_deadline_is_lost_but_still_sent),
+        CASE(backend_begin_proxy, an_unconfirmed_release_is_repeated_until_it_is_heard),
     };
     return cmocka_run_group_tests(tests, start_server, NULL);
 }

@@ -4,52 +4,21 @@
  * Each time the backend did carry it out, or does so much later; the test decides which copy
  * arrives when. Whatever happens, nothing of a tenure that is over may be left in the backend
  * longer than one lease after its last copy was sent. */
-#include "support/stage.h"
+#include "promise/lib/clock.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#define OWNER 7
 #define LEASE_US 3000000
-#define VALID_US (LEASE_US - LEASE_US / 100 - 2000)
-#define TIMEOUT_US 1000000
-
-static struct stage stage;
-static struct pawl__handle handle;
+#define VALID_US VALID_FOR_US(LEASE_US)
 
 static int begin(void **state)
 {
     (void)state;
-    stage_begin(&stage);
-    stage_open(&stage, &handle, "x", LEASE_US, false);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    stage_close(&stage, &handle);
-    stage_end(&stage);
-    return 0;
+    return clock_begin_with(LEASE_US, false);
 }
 
 static bool is_held(void)
 {
     const struct pawl__memory_entry *entry = pawl__memory_look(&stage.table, "x", 1);
     return entry != NULL && entry->held && stage.now_us < entry->expires_us;
-}
-
-static void forget_error(struct pawl__request *request)
-{
-    pawl__free(request->error);
-    request->error = NULL;
 }
 
 /* The backend carries out a copy of this tenure's acquire. */
@@ -116,26 +85,30 @@ static void a_try_asks_again_until_its_time_is_up(void **state)
     stage_pass(&stage, TIMEOUT_US - 1);
     assert_false(request.finished);
     stage_pass(&stage, 1);
-    assert_true(request.finished);
-    assert_int_equal(request.status, PAWL_UNAVAILABLE);
+    assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
     assert_int_equal(stage.now_us, began_us + TIMEOUT_US);
-    forget_error(&request);
     stage.connected = true;
     stage_flush(&stage);
     stage_pass(&stage, 1);
     assert_false(is_held()); /* taken back as soon as there was an answer */
 }
 
-static void who_gave_up_has_it_taken_back(void **state)
+/* A try is granted, and its caller leaves before the answer has come, which is still to be told. */
+static struct pawl__op *give_up_on_a_grant(void)
 {
-    (void)state;
     struct pawl__request request;
     stage.connected = false;
     stage_acquire(&stage, &request, &handle, OWNER, 0);
     struct pawl__op *op = stage_reach(&stage);
     stage_pass(&stage, TIMEOUT_US);
-    assert_int_equal(request.status, PAWL_UNAVAILABLE);
-    forget_error(&request);
+    assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
+    return op;
+}
+
+static void who_gave_up_has_it_taken_back(void **state)
+{
+    (void)state;
+    struct pawl__op *op = give_up_on_a_grant();
     assert_true(is_held());
     stage_answer(&stage, op); /* granted, too late */
     op = stage_reach(&stage);
@@ -165,21 +138,13 @@ static void who_was_canceled_has_it_taken_back(void **state)
 static void taking_back_ends_with_the_lease(void **state)
 {
     (void)state;
-    struct pawl__request request;
-    stage.connected = false;
     const int64_t copy_us = stage.now_us;
-    stage_acquire(&stage, &request, &handle, OWNER, 0);
-    struct pawl__op *op = stage_reach(&stage);
-    stage_pass(&stage, TIMEOUT_US);
-    forget_error(&request);
+    struct pawl__op *op = give_up_on_a_grant();
     stage_answer_as(&stage, op, PAWL__UNKNOWN);
     int64_t last_us = 0;
     while (stage.out != NULL && stage.now_us < copy_us + 2 * LEASE_US) {
-        op = stage.out;
-        stage.out = op->next;
-        op->next = NULL;
         last_us = stage.now_us;
-        stage_answer_as(&stage, op, PAWL__FAILED);
+        stage_answer_as(&stage, clock_take(), PAWL__FAILED);
         for (int i = 0; i < 100 && stage.out == NULL; i++) {
             stage_pass(&stage, 10000);
         }
@@ -198,12 +163,11 @@ static void without_a_fence_a_copy_that_comes_late_is_taken_back(void **state)
     stage.connected = false;
     const int64_t copy_us = stage.now_us;
     stage_acquire(&stage, &request, &handle, OWNER, 0);
-    struct pawl__op *op = stage.out; /* it is somewhere on the way */
-    stage.out = NULL;
+    struct pawl__op *op = clock_take(); /* it is somewhere on the way */
     const uint64_t id = op->id;
     stage_answer_as(&stage, op, PAWL__UNKNOWN);
     stage_pass(&stage, TIMEOUT_US);
-    forget_error(&request);
+    assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
     while (stage.out != NULL && stage.out->kind == PAWL__OP_ACQUIRE) {
         stage_answer_as(&stage, stage_reach(&stage), PAWL__FAILED);
     }
@@ -232,12 +196,7 @@ static void without_a_fence_a_copy_that_comes_late_is_taken_back(void **state)
 static void with_a_fence_one_release_is_enough(void **state)
 {
     (void)state;
-    struct pawl__request request;
-    stage.connected = false;
-    stage_acquire(&stage, &request, &handle, OWNER, 0);
-    struct pawl__op *op = stage_reach(&stage);
-    stage_pass(&stage, TIMEOUT_US);
-    forget_error(&request);
+    struct pawl__op *op = give_up_on_a_grant();
     stage_answer_as(&stage, op, PAWL__UNKNOWN);
     const unsigned before = stage.submitted[PAWL__OP_RELEASE];
     stage_answer(&stage, stage_reach(&stage));
@@ -291,10 +250,8 @@ static void a_repeated_release_that_finds_nothing_is_lost_after_it(void **state)
 static void a_first_release_that_finds_nothing_is_lost(void **state)
 {
     (void)state;
-    struct pawl__place place = {"x", 1, NULL};
-    struct pawl__op op = {.place = &place, .kind = PAWL__OP_BREAK};
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
-    pawl__memory_apply(&stage.table, &stage.stranger, &op, stage.now_us);
+    clock_break_quietly();
     assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_LOST);
     assert_int_equal(stage.notice_count, 1);
 }
@@ -302,16 +259,12 @@ static void a_first_release_that_finds_nothing_is_lost(void **state)
 static void a_release_that_never_left_does_not_excuse_a_loss(void **state)
 {
     (void)state;
-    struct pawl__place place = {"x", 1, NULL};
-    struct pawl__op broken = {.place = &place, .kind = PAWL__OP_BREAK};
     struct pawl__request request;
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
     stage.connected = false;
     stage_release(&stage, &request, &handle, OWNER);
-    struct pawl__op *op = stage.out;
-    stage.out = NULL;
-    stage_answer_as(&stage, op, PAWL__FAILED);
-    pawl__memory_apply(&stage.table, &stage.stranger, &broken, stage.now_us);
+    stage_answer_as(&stage, clock_take(), PAWL__FAILED);
+    clock_break_quietly();
     stage_pass(&stage, 100000);
     stage_answer(&stage, stage_reach(&stage));
     assert_true(request.finished);
@@ -341,16 +294,12 @@ static void a_release_without_answer_goes_on_until_the_lease_is_over(void **stat
     while (stage.now_us < acquired_us + 2 * LEASE_US) {
         if (stage.out != NULL) {
             assert_true(stage.now_us <= acquired_us + VALID_US);
-            struct pawl__op *op = stage.out;
-            stage.out = op->next;
-            op->next = NULL;
-            stage_answer_as(&stage, op, PAWL__FAILED);
+            stage_answer_as(&stage, clock_take(), PAWL__FAILED);
         }
         told_us = request.finished && told_us == 0 ? stage.now_us : told_us;
         stage_pass(&stage, 1000);
     }
-    assert_int_equal(request.status, PAWL_UNAVAILABLE);
-    forget_error(&request);
+    assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
     assert_in_range(told_us, acquired_us + TIMEOUT_US, acquired_us + TIMEOUT_US + 1000);
     assert_true(stage.submitted[PAWL__OP_RELEASE] >= 5);
 }
@@ -358,25 +307,19 @@ static void a_release_without_answer_goes_on_until_the_lease_is_over(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_lost_answer_is_asked_for_again_by_the_same_tenure, begin, end),
-        cmocka_unit_test_setup_teardown(a_try_asks_again_until_its_time_is_up, begin, end),
-        cmocka_unit_test_setup_teardown(who_gave_up_has_it_taken_back, begin, end),
-        cmocka_unit_test_setup_teardown(who_was_canceled_has_it_taken_back, begin, end),
-        cmocka_unit_test_setup_teardown(taking_back_ends_with_the_lease, begin, end),
-        cmocka_unit_test_setup_teardown(
-            without_a_fence_a_copy_that_comes_late_is_taken_back, begin, end),
-        cmocka_unit_test_setup_teardown(with_a_fence_one_release_is_enough, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_repeated_release_that_finds_nothing_is_ok_before_the_deadline, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_repeated_release_that_finds_nothing_is_lost_after_it, begin, end),
-        cmocka_unit_test_setup_teardown(a_first_release_that_finds_nothing_is_lost, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_release_that_never_left_does_not_excuse_a_loss, begin, end),
-        cmocka_unit_test_setup_teardown(after_the_deadline_it_is_lost_but_still_sent, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_release_without_answer_goes_on_until_the_lease_is_over, begin, end),
+        CASE(begin, a_lost_answer_is_asked_for_again_by_the_same_tenure),
+        CASE(begin, a_try_asks_again_until_its_time_is_up),
+        CASE(begin, who_gave_up_has_it_taken_back),
+        CASE(begin, who_was_canceled_has_it_taken_back),
+        CASE(begin, taking_back_ends_with_the_lease),
+        CASE(begin, without_a_fence_a_copy_that_comes_late_is_taken_back),
+        CASE(begin, with_a_fence_one_release_is_enough),
+        CASE(begin, a_repeated_release_that_finds_nothing_is_ok_before_the_deadline),
+        CASE(begin, a_repeated_release_that_finds_nothing_is_lost_after_it),
+        CASE(begin, a_first_release_that_finds_nothing_is_lost),
+        CASE(begin, a_release_that_never_left_does_not_excuse_a_loss),
+        CASE(begin, after_the_deadline_it_is_lost_but_still_sent),
+        CASE(begin, a_release_without_answer_goes_on_until_the_lease_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

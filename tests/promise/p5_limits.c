@@ -5,7 +5,7 @@
  * vanished without a word, a refused port, a server that accepts and says nothing, and one that
  * does not even accept. Promised is the limit + 50 ms; the lateness is printed. To the microsecond:
  * p5_limits_clock.c; about waiting: p5_waiting.c. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include "support/sockets.h"
 
@@ -16,25 +16,6 @@
 #define QUERY "?timeout=250ms&connect_timeout=250ms"
 #define LEASE_MS 60000
 #define CROWD 8
-
-static struct server *server;
-static struct proxy *proxy;
-
-static int start_server(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    const int result = flush_and_setup(server, state);
-    if (result == 0) {
-        proxy = proxy_start_for(server);
-    }
-    return result;
-}
 
 /* ===== Faults ===== */
 
@@ -326,20 +307,17 @@ static void asynchronous_calls_end_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(with_a_frozen_server, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            with_a_frozen_server_behind_a_unix_socket, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(with_requests_that_vanish, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(with_replies_that_vanish, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(with_a_peer_that_vanished, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(with_a_refused_port, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            open_on_a_server_that_says_nothing, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            open_on_a_port_where_nobody_listens, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(open_on_a_port_that_never_accepts, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(everybody_in_a_crowd_ends_in_time, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(asynchronous_calls_end_in_time, begin, cleanup_teardown),
+        CASE(backend_begin_proxy, with_a_frozen_server),
+        CASE(backend_begin_proxy, with_a_frozen_server_behind_a_unix_socket),
+        CASE(backend_begin_proxy, with_requests_that_vanish),
+        CASE(backend_begin_proxy, with_replies_that_vanish),
+        CASE(backend_begin_proxy, with_a_peer_that_vanished),
+        CASE(backend_begin_proxy, with_a_refused_port),
+        CASE(backend_begin_proxy, open_on_a_server_that_says_nothing),
+        CASE(backend_begin_proxy, open_on_a_port_where_nobody_listens),
+        CASE(backend_begin_proxy, open_on_a_port_that_never_accepts),
+        CASE(backend_begin_proxy, everybody_in_a_crowd_ends_in_time),
+        CASE(backend_begin_proxy, asynchronous_calls_end_in_time),
     };
-    return cmocka_run_group_tests(tests, start_server, NULL);
+    return cmocka_run_group_tests(tests, backend_start, NULL);
 }

@@ -4,123 +4,58 @@
  *
  * The silent backend is played as an engine has to: what was submitted ends as unknown at its
  * deadline. */
-#include "support/stage.h"
+#include "promise/lib/clock.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define OWNER 7
 #define LEASE_US 60000000
-#define TIMEOUT_US 1000000
-#define GIVE_UP_US 30000000
 #define POLL_MOST_US 1200000 /* a second + 20 % */
-
-static struct stage stage;
-static struct pawl__handle handle;
 
 static int begin(void **state)
 {
     (void)state;
-    stage_begin(&stage);
-    stage_open(&stage, &handle, "x", LEASE_US, true);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    stage_close(&stage, &handle);
-    stage_end(&stage);
-    return 0;
-}
-
-/* Let time pass in which no answer comes. */
-static void pass_silently(int64_t duration_us)
-{
-    const int64_t end_us = stage.now_us + duration_us;
-    stage.connected = false;
-    while (stage.now_us < end_us) {
-        int64_t due_us = end_us;
-        for (const struct pawl__op *op = stage.out; op != NULL; op = op->next) {
-            due_us = pawl__min64(due_us, op->deadline_us);
-        }
-        due_us = pawl__min64(due_us, pawl__machine_due(&stage.machine));
-        stage_pass(&stage, pawl__max64(due_us - stage.now_us, 0));
-        while (stage.out != NULL && stage.out->deadline_us <= stage.now_us) {
-            struct pawl__op *op = stage.out;
-            stage.out = op->next;
-            op->next = NULL;
-            stage_answer_as(&stage, op, PAWL__UNKNOWN);
-        }
-    }
+    return clock_begin_with(LEASE_US, true);
 }
 
 static void assert_ends_after(struct pawl__request *request, int64_t limit_us, pawl_status status)
 {
-    pass_silently(request->start_us + limit_us - 1 - stage.now_us);
+    clock_pass_silently(request->start_us + limit_us - 1 - stage.now_us);
     assert_false(request->finished);
-    pass_silently(1);
-    assert_true(request->finished);
-    assert_int_equal(request->status, status);
-    pawl__free(request->error);
-    request->error = NULL;
-}
-
-static void heal(void)
-{
-    stage.connected = true;
-    stage_flush(&stage);
-    stage_pass(&stage, 1000000);
+    clock_pass_silently(1);
+    assert_int_equal(clock_ended(request), status);
 }
 
 /* ===== Nobody answers ===== */
 
+static void assert_wait_ends_after(int64_t wait_us, int64_t limit_us)
+{
+    struct pawl__request request;
+    stage.connected = false;
+    stage_acquire(&stage, &request, &handle, OWNER, wait_us);
+    assert_ends_after(&request, limit_us, PAWL_UNAVAILABLE);
+    clock_heal();
+}
+
 static void a_try_ends_by_the_timeout(void **state)
 {
     (void)state;
-    struct pawl__request request;
-    stage.connected = false;
-    stage_acquire(&stage, &request, &handle, OWNER, 0);
-    assert_ends_after(&request, TIMEOUT_US, PAWL_UNAVAILABLE);
-    heal();
+    assert_wait_ends_after(0, TIMEOUT_US);
 }
 
 static void a_short_wait_ends_by_the_timeout(void **state)
 {
     (void)state;
-    struct pawl__request request;
-    stage.connected = false;
-    stage_acquire(&stage, &request, &handle, OWNER, 100000);
-    assert_ends_after(&request, TIMEOUT_US, PAWL_UNAVAILABLE);
-    heal();
+    assert_wait_ends_after(100000, TIMEOUT_US);
 }
 
 static void a_long_wait_ends_by_its_own_length(void **state)
 {
     (void)state;
-    struct pawl__request request;
-    stage.connected = false;
-    stage_acquire(&stage, &request, &handle, OWNER, 3456789);
-    assert_ends_after(&request, 3456789, PAWL_UNAVAILABLE);
-    heal();
+    assert_wait_ends_after(3456789, 3456789);
 }
 
 static void forever_ends_when_nobody_has_answered_for_so_long(void **state)
 {
     (void)state;
-    struct pawl__request request;
-    stage.connected = false;
-    stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
-    assert_ends_after(&request, GIVE_UP_US, PAWL_UNAVAILABLE);
-    heal();
+    assert_wait_ends_after(PAWL__NEVER, GIVE_UP_US);
 }
 
 static void forever_goes_on_through_outages(void **state)
@@ -130,7 +65,7 @@ static void forever_goes_on_through_outages(void **state)
     assert_true(stage_stranger_gets(&stage, "x", 10 * (int64_t)LEASE_US));
     stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
     for (int i = 0; i < 3; i++) {
-        pass_silently(GIVE_UP_US - 2 * TIMEOUT_US);
+        clock_pass_silently(GIVE_UP_US - 2 * TIMEOUT_US);
         assert_false(request.finished);
         stage.connected = true;
         stage_flush(&stage);
@@ -140,12 +75,11 @@ static void forever_goes_on_through_outages(void **state)
     /* Counted from when the first question without an answer was sent, at most one sleep later. */
     const int64_t silent_us = stage.now_us;
     while (!request.finished) {
-        pass_silently(1000);
+        clock_pass_silently(1000);
     }
     assert_in_range(stage.now_us - silent_us, GIVE_UP_US - 1000, GIVE_UP_US + POLL_MOST_US + 1000);
-    assert_int_equal(request.status, PAWL_UNAVAILABLE);
-    pawl__free(request.error);
-    heal();
+    assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
+    clock_heal();
 }
 
 static void release_and_extend_end_by_the_timeout(void **state)
@@ -158,7 +92,7 @@ static void release_and_extend_end_by_the_timeout(void **state)
     assert_ends_after(&request, TIMEOUT_US, PAWL_UNAVAILABLE);
     stage_release(&stage, &request, &handle, OWNER);
     assert_ends_after(&request, TIMEOUT_US, PAWL_UNAVAILABLE);
-    heal();
+    clock_heal();
 }
 
 static void inspect_and_break_end_by_the_timeout(void **state)
@@ -177,7 +111,93 @@ static void inspect_and_break_end_by_the_timeout(void **state)
         pawl__machine_start(&stage.machine, &request, stage.now_us);
         assert_ends_after(&request, TIMEOUT_US, PAWL_UNAVAILABLE);
     }
-    heal();
+    clock_heal();
+}
+
+/* ===== Each answer comes when the lease is over ===== */
+
+#define SHORT_US 50000
+#define SLOW_US 80000
+
+static void assert_blames_the_lease(const struct pawl__request *request)
+{
+    assert_non_null(request->error);
+    assert_non_null(strstr(request->error, "lock 'x'"));
+    assert_non_null(strstr(request->error, "lease of 50 ms"));
+    assert_non_null(strstr(request->error, "lease_ms must be longer"));
+}
+
+/* Everything that the backend gave in vain has been given back. */
+static void assert_free(void)
+{
+    clock_heal();
+    assert_true(stage_stranger_gets(&stage, "x", 1000));
+    stage_pass(&stage, 1000);
+}
+
+static void forever_ends_if_every_grant_comes_too_late(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    handle.lease_us = SHORT_US;
+    stage.connected = false;
+    stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
+    clock_pass_slowly(10 * (int64_t)GIVE_UP_US, SLOW_US, &request);
+    assert_true(request.finished);
+    assert_in_range(stage.now_us - request.start_us, GIVE_UP_US, GIVE_UP_US + 2 * POLL_MOST_US);
+    assert_blames_the_lease(&request);
+    assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
+    assert_free();
+}
+
+static void somebody_elses_turns_do_not_make_it_endless(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    handle.lease_us = SHORT_US;
+    stage.connected = false;
+    stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
+    for (int i = 0; i < 200 && !request.finished; i++) {
+        stage_stranger_gets(&stage, "x", 300000); /* "held" is an answer, but no grant */
+        clock_pass_slowly(1000000, SLOW_US, &request);
+    }
+    assert_blames_the_lease(&request);
+    assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
+    stage_pass(&stage, 300000);
+    assert_free();
+}
+
+static void one_slow_moment_does_not_end_it(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    handle.lease_us = SHORT_US;
+    stage.connected = false;
+    stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
+    clock_pass_slowly(GIVE_UP_US / 2, SLOW_US, &request);
+    assert_false(request.finished);
+    clock_heal();
+    assert_int_equal(clock_ended(&request), PAWL_OK);
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+}
+
+/* Not "busy": nobody else has it. */
+static void a_limited_wait_says_what_is_wrong(void **state)
+{
+    (void)state;
+    static const int64_t waits_us[] = {0, 3000000};
+    handle.lease_us = SHORT_US;
+    for (size_t i = 0; i < 2; i++) {
+        struct pawl__request request;
+        stage.connected = false;
+        stage_acquire(&stage, &request, &handle, OWNER, waits_us[i]);
+        clock_pass_slowly(2 * waits_us[i] + 2 * TIMEOUT_US, SLOW_US, &request);
+        assert_in_range(stage.now_us - request.start_us, pawl__max64(waits_us[i], TIMEOUT_US),
+            pawl__max64(waits_us[i], TIMEOUT_US) + SLOW_US);
+        assert_blames_the_lease(&request);
+        assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
+        assert_free();
+    }
 }
 
 /* ===== Somebody holds it ===== */
@@ -205,7 +225,7 @@ static void unavailable_if_there_was_no_word_since(void **state)
     stage_acquire(&stage, &request, &handle, OWNER, 5000000);
     stage_pass(&stage, 100000);
     assert_ends_after(&request, 5000000, PAWL_UNAVAILABLE);
-    heal();
+    clock_heal();
 }
 
 static void everybody_in_the_local_queue_ends_in_time(void **state)
@@ -228,16 +248,6 @@ static void everybody_in_the_local_queue_ends_in_time(void **state)
 
 /* ===== Sleeping ===== */
 
-/* The stranger lets go, and no message tells of it. */
-static void let_go_quietly(void)
-{
-    struct pawl__place place = {"x", 1, NULL};
-    struct pawl__op op = {.place = &place, .kind = PAWL__OP_BREAK};
-    pawl__memory_apply(&stage.table, &stage.stranger, &op, stage.now_us);
-    while (pawl__memory_woken(&stage.table) != NULL) {
-    }
-}
-
 static void a_message_that_never_comes_costs_a_second(void **state)
 {
     (void)state;
@@ -248,7 +258,7 @@ static void a_message_that_never_comes_costs_a_second(void **state)
         stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
         stage_pass(&stage, 37000 * (i + 1));
         assert_false(request.finished);
-        let_go_quietly();
+        clock_break_quietly();
         const int64_t free_us = stage.now_us;
         while (!request.finished) {
             stage_pass(&stage, 1000);
@@ -285,7 +295,7 @@ static void after_subscribing_it_asks_once_more(void **state)
     stage_answer(&stage, stage_reach(&stage));
     struct pawl__op *watch = stage_reach(&stage);
     assert_int_equal(watch->kind, PAWL__OP_WATCH);
-    let_go_quietly();
+    clock_break_quietly();
     stage_answer(&stage, watch);
     stage.connected = true;
     stage_flush(&stage);
@@ -304,7 +314,7 @@ static void a_subscription_that_fails_is_made_up_for(void **state)
     stage_answer(&stage, stage_reach(&stage));
     struct pawl__op *watch = stage_reach(&stage);
     stage_answer_as(&stage, watch, PAWL__FAILED);
-    let_go_quietly();
+    clock_break_quietly();
     stage.connected = true;
     stage_flush(&stage);
     stage_pass(&stage, POLL_MOST_US);
@@ -316,21 +326,24 @@ static void a_subscription_that_fails_is_made_up_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_try_ends_by_the_timeout, begin, end),
-        cmocka_unit_test_setup_teardown(a_short_wait_ends_by_the_timeout, begin, end),
-        cmocka_unit_test_setup_teardown(a_long_wait_ends_by_its_own_length, begin, end),
-        cmocka_unit_test_setup_teardown(
-            forever_ends_when_nobody_has_answered_for_so_long, begin, end),
-        cmocka_unit_test_setup_teardown(forever_goes_on_through_outages, begin, end),
-        cmocka_unit_test_setup_teardown(release_and_extend_end_by_the_timeout, begin, end),
-        cmocka_unit_test_setup_teardown(inspect_and_break_end_by_the_timeout, begin, end),
-        cmocka_unit_test_setup_teardown(busy_if_held_was_the_last_word, begin, end),
-        cmocka_unit_test_setup_teardown(unavailable_if_there_was_no_word_since, begin, end),
-        cmocka_unit_test_setup_teardown(everybody_in_the_local_queue_ends_in_time, begin, end),
-        cmocka_unit_test_setup_teardown(a_message_that_never_comes_costs_a_second, begin, end),
-        cmocka_unit_test_setup_teardown(the_end_of_the_holders_lease_ends_the_sleep, begin, end),
-        cmocka_unit_test_setup_teardown(after_subscribing_it_asks_once_more, begin, end),
-        cmocka_unit_test_setup_teardown(a_subscription_that_fails_is_made_up_for, begin, end),
+        CASE(begin, a_try_ends_by_the_timeout),
+        CASE(begin, a_short_wait_ends_by_the_timeout),
+        CASE(begin, a_long_wait_ends_by_its_own_length),
+        CASE(begin, forever_ends_when_nobody_has_answered_for_so_long),
+        CASE(begin, forever_goes_on_through_outages),
+        CASE(begin, release_and_extend_end_by_the_timeout),
+        CASE(begin, inspect_and_break_end_by_the_timeout),
+        CASE(begin, forever_ends_if_every_grant_comes_too_late),
+        CASE(begin, somebody_elses_turns_do_not_make_it_endless),
+        CASE(begin, one_slow_moment_does_not_end_it),
+        CASE(begin, a_limited_wait_says_what_is_wrong),
+        CASE(begin, busy_if_held_was_the_last_word),
+        CASE(begin, unavailable_if_there_was_no_word_since),
+        CASE(begin, everybody_in_the_local_queue_ends_in_time),
+        CASE(begin, a_message_that_never_comes_costs_a_second),
+        CASE(begin, the_end_of_the_holders_lease_ends_the_sleep),
+        CASE(begin, after_subscribing_it_asks_once_more),
+        CASE(begin, a_subscription_that_fails_is_made_up_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * Somebody waits for a lock while its push connection is killed, muted, or never comes about; while
  * the server is frozen; after its holder was killed. A message makes it quick, but a second (and
  * 20 %) without one is the most it costs. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -12,25 +12,6 @@
 #define LEASE_MS 30000
 #define POLL_MS 1200
 #define SUBSCRIBE "SUBSCRIBE redisson_lock__channel:{x}" /* scripts contain the bare word */
-
-static struct server *server;
-static struct proxy *proxy;
-
-static int start_server(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    const int result = flush_and_setup(server, state);
-    if (result == 0) {
-        proxy = proxy_start_for(server);
-    }
-    return result;
-}
 
 /* ===== Somebody who waits ===== */
 
@@ -292,20 +273,15 @@ int main(int argc, char *argv[])
     static const struct child_role roles[] = {{"holder", hold_until_killed}};
     child_dispatch(argc, argv, roles, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_message_makes_it_quick, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_killed_push_connection_costs_a_second_at_most, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_muted_push_connection_costs_a_second_at_most, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_subscription_that_never_arrives_costs_a_second_at_most, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_push_connection_that_never_lives_long_does_no_harm, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_killed_holder_is_succeeded_after_its_lease, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(forever_gives_up_after_silence, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(forever_goes_on_through_an_outage, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_wait_goes_on_over_a_restart, begin, cleanup_teardown),
+        CASE(backend_begin_proxy, a_message_makes_it_quick),
+        CASE(backend_begin_proxy, a_killed_push_connection_costs_a_second_at_most),
+        CASE(backend_begin_proxy, a_muted_push_connection_costs_a_second_at_most),
+        CASE(backend_begin_proxy, a_subscription_that_never_arrives_costs_a_second_at_most),
+        CASE(backend_begin_proxy, a_push_connection_that_never_lives_long_does_no_harm),
+        CASE(backend_begin_proxy, a_killed_holder_is_succeeded_after_its_lease),
+        CASE(backend_begin_proxy, forever_gives_up_after_silence),
+        CASE(backend_begin_proxy, forever_goes_on_through_an_outage),
+        CASE(backend_begin_proxy, a_wait_goes_on_over_a_restart),
     };
-    return cmocka_run_group_tests(tests, start_server, NULL);
+    return cmocka_run_group_tests(tests, backend_start, NULL);
 }

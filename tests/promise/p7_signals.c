@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P7, signals and the process around us: the library installs no handlers, raises no SIGPIPE,
  * prints nothing, survives any number of signals and the cancellation of a thread that waits. */
-#include "promise/common.h"
+#include "promise/lib/backend.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,20 +13,7 @@
 
 #define LEASE_MS 3000
 
-static struct server *server;
 static _Atomic unsigned signal_counts[NSIG];
-
-static int start_server(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    return flush_and_setup(server, state);
-}
 
 static void count_signal(int number)
 {
@@ -309,14 +296,12 @@ int main(int argc, char *argv[])
     static const struct child_role roles[] = {{"clumsy", misbehave}};
     child_dispatch(argc, argv, roles, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_handler_is_installed, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_server_that_dies_raises_no_sigpipe, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(our_threads_take_no_signals, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(a_storm_of_signals_does_no_harm, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(
-            a_canceled_thread_does_not_take_others_with_it, begin, cleanup_teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_printed, begin, cleanup_teardown),
+        CASE(backend_begin, no_handler_is_installed),
+        CASE(backend_begin, a_server_that_dies_raises_no_sigpipe),
+        CASE(backend_begin, our_threads_take_no_signals),
+        CASE(backend_begin, a_storm_of_signals_does_no_harm),
+        CASE(backend_begin, a_canceled_thread_does_not_take_others_with_it),
+        CASE(backend_begin, nothing_is_printed),
     };
-    return cmocka_run_group_tests(tests, start_server, NULL);
+    return cmocka_run_group_tests(tests, backend_start, NULL);
 }

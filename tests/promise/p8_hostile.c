@@ -110,14 +110,19 @@ static const char *call_of(const struct pawl__script *script)
     return pattern;
 }
 
+static pawl_status try_to_open(pawl_client **client_out)
+{
+    char url[URL_SIZE];
+    snprintf(url, sizeof url, "%s?timeout=%dms&connect_timeout=%dms", scripted_url(scripted),
+        TIMEOUT_MS, TIMEOUT_MS);
+    return pawl_client_open(url, NULL, client_out);
+}
+
 /* The limits are short, so on a busy machine the greeting may need more than one attempt. */
 static pawl_client *open_hostile(void)
 {
-    char url[URL_SIZE];
     pawl_client *client = NULL;
-    snprintf(url, sizeof url, "%s?timeout=%dms&connect_timeout=%dms", scripted_url(scripted),
-        TIMEOUT_MS, TIMEOUT_MS);
-    WAIT_UNTIL(pawl_client_open(url, NULL, &client) == PAWL_OK, 10000);
+    WAIT_UNTIL(try_to_open(&client) == PAWL_OK, 10000);
     cleanup_add(close_client_in_cleanup, client);
     return client;
 }
@@ -170,43 +175,33 @@ static void end_tally(const struct tally *tally, const char *what)
 
 /* ===== Stages ===== */
 
-static void the_greeting(void **state)
+/* Opening, each time anew. */
+static void attack_opening(const char *command, const char *what)
 {
-    (void)state;
     struct tally tally = begin_tally();
     for (size_t i = 0; i < ATTACK_COUNT; i++) {
-        char url[URL_SIZE];
         pawl_client *client = NULL;
         start_scripted();
-        attack_on("HELLO ...", &attacks[i]);
-        snprintf(url, sizeof url, "%s?timeout=%dms&connect_timeout=%dms", scripted_url(scripted),
-            TIMEOUT_MS, TIMEOUT_MS);
+        attack_on(command, &attacks[i]);
         const int64_t began_ms = boottime_ms();
-        const pawl_status status = pawl_client_open(url, NULL, &client);
+        const pawl_status status = try_to_open(&client);
         judge(&tally, &attacks[i], status, 2 * TIMEOUT_MS, boottime_ms() - began_ms);
         assert_null(client);
         scripted_stop(scripted);
     }
-    end_tally(&tally, "greeting");
+    end_tally(&tally, what);
+}
+
+static void the_greeting(void **state)
+{
+    (void)state;
+    attack_opening("HELLO ...", "greeting");
 }
 
 static void the_description_of_the_server(void **state)
 {
     (void)state;
-    struct tally tally = begin_tally();
-    for (size_t i = 0; i < ATTACK_COUNT; i++) {
-        char url[URL_SIZE];
-        pawl_client *client = NULL;
-        start_scripted();
-        attack_on("INFO", &attacks[i]);
-        snprintf(url, sizeof url, "%s?timeout=%dms&connect_timeout=%dms", scripted_url(scripted),
-            TIMEOUT_MS, TIMEOUT_MS);
-        const int64_t began_ms = boottime_ms();
-        const pawl_status status = pawl_client_open(url, NULL, &client);
-        judge(&tally, &attacks[i], status, 2 * TIMEOUT_MS, boottime_ms() - began_ms);
-        scripted_stop(scripted);
-    }
-    end_tally(&tally, "INFO");
+    attack_opening("INFO", "INFO");
 }
 
 /* One call on a lock, each time with a new client. */
@@ -332,14 +327,10 @@ static void a_flood_without_end_while_it_opens(void **state)
     (void)state;
     static const char *const commands[] = {"HELLO ...", "INFO"};
     for (size_t i = 0; i < 2; i++) {
-        char url[URL_SIZE];
         pawl_client *client = NULL;
         start_scripted();
         drown(commands[i]);
-        snprintf(url, sizeof url, "%s?timeout=%dms&connect_timeout=%dms", scripted_url(scripted),
-            TIMEOUT_MS, TIMEOUT_MS);
-        ASSERT_ENDS("open in a flood", 2 * TIMEOUT_MS, PAWL_UNAVAILABLE,
-            pawl_client_open(url, NULL, &client));
+        ASSERT_ENDS("open in a flood", 2 * TIMEOUT_MS, PAWL_UNAVAILABLE, try_to_open(&client));
         scripted_stop(scripted);
     }
 }

@@ -59,7 +59,8 @@ void scripted_handle_with(
     struct scripted *scripted, const char *words, scripted_handler function, void *arg);
 
 /* Handlers for the usual beginning of a connection: HELLO, AUTH, SELECT, CLIENT, INFO, CONFIG GET,
- * PING, TIME, ROLE, ACL WHOAMI, SCRIPT LOAD and EXISTS, (P|S)(UN)SUBSCRIBE, QUIT. */
+ * PING, TIME, ROLE, ACL WHOAMI, SCRIPT LOAD and EXISTS, (P|S)(UN)SUBSCRIBE, DEL (a client takes
+ * back its key), QUIT. */
 void scripted_handshake(struct scripted *scripted);
 
 /* Change what INFO says (and HELLO, for redis_version and role); call before clients connect. */

@@ -208,6 +208,7 @@ void scripted_handshake(struct scripted *scripted)
     scripted_handle_with(scripted, "CLIENT ID", answer_client_id, NULL);
     scripted_handle(scripted, "AUTH", "+OK\\r\\n");
     scripted_handle(scripted, "SELECT", "+OK\\r\\n");
+    scripted_handle(scripted, "DEL", ":1\\r\\n");
     scripted_handle(scripted, "PING", "+PONG\\r\\n");
     scripted_handle(scripted, "ACL WHOAMI", "$7\\r\\ndefault\\r\\n");
     scripted_handle(scripted, "ROLE", "*3\\r\\n$6\\r\\nmaster\\r\\n:0\\r\\n*0\\r\\n");

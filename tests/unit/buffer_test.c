@@ -5,7 +5,7 @@
  * Method: single cases for each promise of buffer.h; a long run of random operations that is
  * compared with a plain array after each step, with and without failing allocations. Allocations
  * are counted and refused through pawl__alloc_hook. */
-#include "base/alloc.h"
+#include "allocations.h"
 #include "base/buffer.h"
 
 #include <setjmp.h>
@@ -16,36 +16,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* --- Allocations, counted and refused --- */
-
-static size_t allocation_count;
-static size_t largest_allocation;
-static size_t fail_every; /* refuse each n-th allocation; 0: none, 1: all */
-
-static bool count_allocation(size_t size)
-{
-    allocation_count++;
-    largest_allocation = size > largest_allocation ? size : largest_allocation;
-    return fail_every == 0 || allocation_count % fail_every != 0;
-}
-
-static int begin_counting(void **state)
-{
-    (void)state;
-    allocation_count = 0;
-    largest_allocation = 0;
-    fail_every = 0;
-    pawl__alloc_hook = count_allocation;
-    return 0;
-}
-
-static int end_counting(void **state)
-{
-    (void)state;
-    pawl__alloc_hook = NULL;
-    return 0;
-}
 
 /* --- Helpers --- */
 

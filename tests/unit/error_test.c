@@ -146,14 +146,41 @@ static void control_bytes(void **state)
     for (int byte = 0; byte < 256; byte++) {
         char name = (char)byte;
         char wanted[8];
-        bool control = byte < 0x20 || byte == 0x7f;
-        if (control) {
+        bool shown = byte >= 0x20 && byte < 0x7f;
+        if (!shown) {
             snprintf(wanted, sizeof wanted, "\\x%02x", (unsigned)byte);
         } else {
             snprintf(wanted, sizeof wanted, "%c", byte);
         }
         check_printable(&name, 1, 8, wanted);
     }
+}
+
+/* What is UTF-8 stays, at both ends of every range, and what only looks like it does not. */
+static void characters(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"\xc2\xa0", "\xc2\xbf", "\xc3\x80", "\xdf\xbf",
+        "\xe0\xa0\x80", "\xe1\x80\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbd",
+        "\xf0\x90\x80\x80", "\xf0\x9f\x94\x92", "\xf3\xbf\xbf\xbf", "\xf4\x8f\xbf\xbf"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        check_printable(good[i], strlen(good[i]), 64, good[i]);
+    }
+    check_printable("\x80", 1, 64, "\\x80");
+    check_printable("\xc2\x9b"
+                    "31m",
+        5, 64, "\\xc2\\x9b31m");                               /* a control of terminals */
+    check_printable("\xc0\xaf", 2, 64, "\\xc0\\xaf");          /* '/' in two bytes */
+    check_printable("\xe0\x9f\xbf", 3, 64, "\\xe0\\x9f\\xbf"); /* U+07FF in three */
+    check_printable("\xed\xa0\x80", 3, 64, "\\xed\\xa0\\x80"); /* half a pair of UTF-16 */
+    check_printable("\xf0\x8f\xbf\xbf", 4, 64, "\\xf0\\x8f\\xbf\\xbf");
+    check_printable("\xf4\x90\x80\x80", 4, 64, "\\xf4\\x90\\x80\\x80"); /* beyond the last one */
+    check_printable("\xf5\xff", 2, 64, "\\xf5\\xff");
+    check_printable("\xe2\x82", 2, 64, "\\xe2\\x82"); /* ends too early */
+    check_printable("\xe2\x82x", 3, 64, "\\xe2\\x82x");
+    check_printable("Gr\xfc\xdf"
+                    "e \xc3\xbc",
+        8, 64, "Gr\\xfc\\xdfe \xc3\xbc");
 }
 
 static void cutting(void **state)
@@ -170,6 +197,8 @@ static void cutting(void **state)
     check_printable("a\xc3\xa4\xc3\xa4\xc3\xa4", 7, 7, "a\xc3\xa4...");
     check_printable("a\xe2\x82\xac\xe2\x82\xac", 7, 7, "a...");
     check_printable("\x80\x80\x80\x80\x80\x80", 6, 6, "...");
+    check_printable("\xe2\x82\xe2\x82\xac", 5, 12, "\\xe2\\x82\xe2\x82\xac");
+    check_printable("\xe2\x82\xe2\x82\xac", 5, 11, "\\xe2...");
 }
 
 /* Whatever the sizes, it stays inside, ends with a NUL, and what fits is complete. */
@@ -195,6 +224,50 @@ static void all_sizes(void **state)
     }
 }
 
+/* ===== Fit to paste ===== */
+
+static void shell_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        const char *wanted;
+    } words[] = {
+        {"+pttl", "+pttl"},
+        {"default", "default"},
+        {"", "''"},
+        {"+client|kill", "'+client|kill'"},
+        {"~lock:1", "'~lock:1'"},
+        {"&chan{x}", "'&chan{x}'"},
+        {"a b", "'a b'"},
+        {"$HOME", "'$HOME'"},
+        {"it's", "'it'\\''s'"},
+        {"'", "''\\'''"},
+        {"\xc3\xa4", "'\xc3\xa4'"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t size = 4 * strlen(words[i].word) + 3;
+        char *out = malloc(size);
+        assert_string_equal(pawl__shell_word(words[i].word, out, size), words[i].wanted);
+        free(out);
+    }
+}
+
+static void shell_words_that_do_not_fit(void **state)
+{
+    (void)state;
+    char out[12];
+    assert_string_equal(pawl__shell_word("abcdefghijk", out, sizeof out), "abcdefghijk");
+    for (size_t size = 3; size <= sizeof out; size++) {
+        char *tight = malloc(size); /* the sanitizer sees its end */
+        pawl__shell_word("it's longer than that", tight, size);
+        assert_true(strlen(tight) < size);
+        assert_int_equal(tight[0], '\'');
+        assert_int_equal(tight[strlen(tight) - 1], '\'');
+        free(tight);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,8 +279,11 @@ int main(void)
         cmocka_unit_test(status_words),
         cmocka_unit_test(plain_names),
         cmocka_unit_test(control_bytes),
+        cmocka_unit_test(characters),
         cmocka_unit_test(cutting),
         cmocka_unit_test(all_sizes),
+        cmocka_unit_test(shell_words),
+        cmocka_unit_test(shell_words_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

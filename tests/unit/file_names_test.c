@@ -147,6 +147,50 @@ static void different_names_get_different_files(void **state)
     free(entries);
 }
 
+static void names_come_back(void **state)
+{
+    (void)state;
+    struct entry entry;
+    struct pawl__random random;
+    pawl__random_seed(&random, 20260102);
+    for (size_t i = 0; i < NAME_COUNT; i++) {
+        char encoded[PAWL__ENCODED_SIZE_MAX + 1];
+        char name[PAWL__NAME_SIZE_MAX + 1];
+        size_t name_size = 0;
+        draw_name(&random, &entry);
+        size_t size = pawl__name_encode(entry.name, entry.name_size, encoded);
+        assert_true(pawl__name_decode(encoded, size, name, &name_size));
+        assert_int_equal(name_size, entry.name_size);
+        assert_memory_equal(name, entry.name, name_size);
+        assert_int_equal(name[name_size], '\0');
+        pawl__name_to_file(entry.name, entry.name_size, entry.file_name);
+        enum pawl__file_name_kind kind = pawl__name_from_file(entry.file_name, name, &name_size);
+        assert_int_equal(kind, size > 200 ? PAWL__FILE_NAME_HASHED : PAWL__FILE_NAME_PLAIN);
+    }
+}
+
+/* What no name is written as: a byte that needs no %, one that needs one, small digits, half of it,
+ * no byte at all, too many. */
+static void other_texts_are_no_names(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "%41", ".a", "-a", "a b", "a/b", "%2f", "%", "%2",
+        "%2G", "%%", "%00", "a%", "%-", "%2Ea%2E"};
+    char longest[PAWL__NAME_SIZE_MAX + 2];
+    char name[PAWL__NAME_SIZE_MAX + 1];
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_false(pawl__name_decode(texts[i], strlen(texts[i]), name, &size));
+    }
+    memset(longest, 'a', sizeof longest);
+    assert_true(pawl__name_decode(longest, PAWL__NAME_SIZE_MAX, name, &size));
+    assert_false(pawl__name_decode(longest, PAWL__NAME_SIZE_MAX + 1, name, &size));
+    static const char *const others[] = {".lock", "lock", "a.lock.x", "a", "%new-0123456789abcdef"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(pawl__name_from_file(others[i], name, &size), PAWL__FILE_NAME_OTHER);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +198,8 @@ int main(void)
         cmocka_unit_test(plain_names_are_readable),
         cmocka_unit_test(long_names_are_hashed),
         cmocka_unit_test(different_names_get_different_files),
+        cmocka_unit_test(names_come_back),
+        cmocka_unit_test(other_texts_are_no_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

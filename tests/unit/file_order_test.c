@@ -8,6 +8,7 @@
 #include "file_side.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* ===== Overridden system calls ===== */
@@ -17,6 +18,8 @@ enum moment {
     BEFORE_WAIT,   /* before locking the byte of those who wait */
     BEFORE_UNLOCK, /* of the byte of who holds */
     AFTER_UNLOCK,
+    BEFORE_WRITE, /* of a record */
+    AFTER_WRITE,
     AFTER_LOOK, /* at the path of a file */
     BEFORE_RENAME,
     AFTER_RENAME
@@ -27,6 +30,7 @@ struct scene;
 static enum moment awaited;
 static void (*intruder)(struct scene *scene); /* comes once, at that moment */
 static struct scene *stage;
+static unsigned questions; /* reads of a record, and questions whether a byte is locked */
 
 static void reach(enum moment moment)
 {
@@ -46,6 +50,7 @@ int fcntl_plain(int fd, int command, void *arg)
     const struct flock *lock = arg;
     bool sets = command == F_OFD_SETLK;
     bool unlocks = sets && lock->l_type == F_UNLCK && lock->l_start == 0;
+    questions += command == F_OFD_GETLK;
     if (unlocks) {
         reach(BEFORE_UNLOCK);
     } else if (sets && lock->l_type == F_WRLCK && lock->l_start == 0) {
@@ -63,6 +68,35 @@ int fcntl_plain(int fd, int command, void *arg)
 int fcntl_large(int fd, int command, void *arg)
 {
     return fcntl_plain(fd, command, arg);
+}
+
+ssize_t pread_plain(int fd, void *data, size_t size, off_t at) __asm__("pread");
+ssize_t pread_large(int fd, void *data, size_t size, off_t at) __asm__("pread64");
+ssize_t pwrite_plain(int fd, const void *data, size_t size, off_t at) __asm__("pwrite");
+ssize_t pwrite_large(int fd, const void *data, size_t size, off_t at) __asm__("pwrite64");
+
+ssize_t pread_plain(int fd, void *data, size_t size, off_t at)
+{
+    questions++;
+    return syscall(SYS_pread64, fd, data, size, at);
+}
+
+ssize_t pread_large(int fd, void *data, size_t size, off_t at)
+{
+    return pread_plain(fd, data, size, at);
+}
+
+ssize_t pwrite_plain(int fd, const void *data, size_t size, off_t at)
+{
+    reach(BEFORE_WRITE);
+    ssize_t written = syscall(SYS_pwrite64, fd, data, size, at);
+    reach(AFTER_WRITE);
+    return written;
+}
+
+ssize_t pwrite_large(int fd, const void *data, size_t size, off_t at)
+{
+    return pwrite_plain(fd, data, size, at);
 }
 
 int statx(int fd, const char *path, int flags, unsigned mask, struct statx *found)
@@ -255,6 +289,208 @@ static void a_late_grant_in_a_broken_file_has_the_smaller_token(void **state)
     assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_RELEASE, 1), PAWL__GONE);
 }
 
+/* What happens to the file after the lock was released, and taken by another, is no loss. */
+static void acquire_and_delete(struct scene *s)
+{
+    acquire_at_b(s);
+    delete_file(s);
+}
+
+static void a_file_that_vanishes_after_the_release_is_not_lost(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_ACQUIRE, 1), PAWL__DONE);
+    expect(AFTER_UNLOCK, acquire_and_delete);
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_RELEASE, 1), PAWL__DONE);
+    assert_intruder_came();
+    assert_int_equal(s->seen.answer, PAWL__DONE);
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_RELEASE, 1), PAWL__GONE);
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_RELEASE, 7), PAWL__GONE);
+}
+
+static void a_file_that_vanishes_before_the_release_is_lost(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_ACQUIRE, 1), PAWL__DONE);
+    expect(BEFORE_UNLOCK, delete_and_acquire);
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_RELEASE, 1), PAWL__GONE);
+    assert_intruder_came();
+    assert_int_equal(s->seen.answer, PAWL__DONE);
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_RELEASE, 7), PAWL__DONE);
+}
+
+/* ===== Alone ===== */
+
+/* Acquire and release at A; the acquire. */
+static struct pawl__op pair_at_a(struct scene *s, bool *others_out)
+{
+    static uint64_t id = 1000;
+    struct pawl__op acquired = operate(&s->a, s->at_a, PAWL__OP_ACQUIRE, ++id);
+    assert_int_equal(acquired.answer, PAWL__DONE);
+    struct pawl__op released = operate(&s->a, s->at_a, PAWL__OP_RELEASE, id);
+    assert_int_equal(released.answer, PAWL__DONE);
+    *others_out = released.others;
+    return acquired;
+}
+
+/* Let A believe to be alone. The last token. */
+static uint64_t settle_at_a(struct scene *s)
+{
+    struct pawl__op last = {.token = 0};
+    bool others = false;
+    for (unsigned i = 0; i < 10; i++) {
+        questions = 0;
+        last = pair_at_a(s, &others);
+        assert_false(others);
+    }
+    assert_int_equal(questions, 0);
+    return last.token;
+}
+
+static void who_is_alone_asks_nothing(void **state)
+{
+    struct scene *s = *state;
+    uint64_t token = settle_at_a(s);
+    bool others = true;
+    questions = 0;
+    assert_int_equal(pair_at_a(s, &others).token, token + 1);
+    assert_false(others);
+    assert_int_equal(questions, 0);
+    assert_int_equal(inspect(&s->b, s->at_b).token, token + 1); /* it is written all the same */
+}
+
+static void pair_at_b(struct scene *s)
+{
+    acquire_at_b(s);
+    if (s->seen.answer == PAWL__DONE) {
+        assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_RELEASE, 7), PAWL__DONE);
+    }
+}
+
+/* Another holder in between, at whatever moment it can come. */
+static void tokens_grow_when_another_comes(void **state)
+{
+    static const enum moment moments[] = {BEFORE_LOCK, AFTER_UNLOCK};
+    struct scene *s = *state;
+    bool others = false;
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        uint64_t token = settle_at_a(s);
+        expect(moments[i], pair_at_b);
+        uint64_t meanwhile = pair_at_a(s, &others).token;
+        assert_intruder_came();
+        assert_int_equal(s->seen.answer, PAWL__DONE);
+        uint64_t next = pair_at_a(s, &others).token;
+        assert_int_equal(next, token + 3);
+        assert_int_equal(meanwhile + s->seen.token, 2 * token + 3);
+        assert_int_equal(meanwhile, moments[i] == BEFORE_LOCK ? token + 2 : token + 1);
+    }
+}
+
+/* The same after any number of pairs: before, when and after A begins to believe it. */
+static void tokens_grow_whenever_another_comes(void **state)
+{
+    struct scene *s = *state;
+    bool others = false;
+    uint64_t last = 0;
+    for (int pairs = 1; pairs < 10; pairs++) {
+        for (int i = 0; i <= pairs; i++) {
+            if (i == pairs - 1) {
+                expect(AFTER_UNLOCK, pair_at_b);
+            }
+            uint64_t token = pair_at_a(s, &others).token;
+            assert_true(token > last);
+            last = i == pairs - 1 ? s->seen.token : token;
+            assert_true(last >= token);
+        }
+        assert_intruder_came();
+    }
+}
+
+/* B comes to wait at this moment of A's next pair. */
+static void wait_during_pair(struct scene *s, enum moment moment)
+{
+    bool others = false;
+    unsigned before = read_counter(&s->b, &s->b.wakes);
+    expect(moment, wait_at_b);
+    pair_at_a(s, &others);
+    assert_intruder_came();
+    assert_int_equal(s->seen.answer, PAWL__HELD);
+    assert_true(others);
+    WAIT_UNTIL(pump(&s->b) && read_counter(&s->b, &s->b.wakes) > before, BOUND_MS);
+    pair_at_a(s, &others);
+    assert_true(others); /* as long as it waits */
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_UNWATCH, 0), PAWL__DONE);
+}
+
+static void who_comes_to_wait_is_heard(void **state)
+{
+    static const enum moment moments[] = {BEFORE_WRITE, AFTER_WRITE, BEFORE_UNLOCK};
+    struct scene *s = *state;
+    bool others = false;
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        for (int pairs = 1; pairs < 10; pairs++) {
+            pair_at_b(s);
+            for (int k = 0; k < pairs; k++) {
+                pair_at_a(s, &others);
+            }
+            wait_during_pair(s, moments[i]);
+        }
+        settle_at_a(s);
+        wait_during_pair(s, moments[i]);
+    }
+}
+
+/* Who waits all the time, from before A was alone, is told all the time. */
+static void who_waits_for_long_is_not_forgotten(void **state)
+{
+    struct scene *s = *state;
+    bool others = false;
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_WATCH, 0), PAWL__DONE);
+    for (int i = 0; i < 20; i++) {
+        pair_at_a(s, &others);
+        assert_true(others);
+    }
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_UNWATCH, 0), PAWL__DONE);
+    settle_at_a(s);
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_WATCH, 0), PAWL__DONE);
+    pair_at_a(s, &others);
+    assert_true(others);
+}
+
+/* It cannot open the file once more, and touches it instead. */
+static void who_has_no_descriptor_is_heard(void **state)
+{
+    struct scene *s = *state;
+    bool others = false;
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_ACQUIRE, 3), PAWL__DONE);
+    assert_int_equal(ask(&s->b, s->at_b, PAWL__OP_RELEASE, 3), PAWL__DONE);
+    uint64_t token = settle_at_a(s);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    pair_at_b(s);
+    uint64_t next = pair_at_a(s, &others).token;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(s->seen.token, token + 1);
+    assert_int_equal(next, token + 2);
+}
+
+static void who_is_alone_learns_of_a_loss(void **state)
+{
+    struct scene *s = *state;
+    uint64_t token = settle_at_a(s);
+    delete_file(s);
+    bool others = false;
+    uint64_t next = pair_at_a(s, &others).token;
+    assert_true(next > token);
+    token = settle_at_a(s);
+    expect(BEFORE_LOCK, delete_and_acquire);
+    assert_int_equal(ask(&s->a, s->at_a, PAWL__OP_ACQUIRE, 1), PAWL__HELD);
+    assert_intruder_came();
+    assert_true(s->seen.token > token);
+}
+
 /* ===== Breaking ===== */
 
 static void pass_on_at_b(struct scene *s)
@@ -335,6 +571,15 @@ int main(void)
         SCENE(a_file_that_vanishes_before_it_is_locked_is_left),
         SCENE(a_late_grant_has_the_smaller_token),
         SCENE(a_late_grant_in_a_broken_file_has_the_smaller_token),
+        SCENE(a_file_that_vanishes_after_the_release_is_not_lost),
+        SCENE(a_file_that_vanishes_before_the_release_is_lost),
+        SCENE(who_is_alone_asks_nothing),
+        SCENE(tokens_grow_when_another_comes),
+        SCENE(tokens_grow_whenever_another_comes),
+        SCENE(who_comes_to_wait_is_heard),
+        SCENE(who_waits_for_long_is_not_forgotten),
+        SCENE(who_has_no_descriptor_is_heard),
+        SCENE(who_is_alone_learns_of_a_loss),
         SCENE(a_break_outruns_the_holders_tokens),
         SCENE(a_new_file_is_finished_before_it_is_granted),
         SCENE(a_break_survives_a_delete),

@@ -229,6 +229,67 @@ static void no_release_goes_unheard(void **state)
     munmap(game, sizeof *game);
 }
 
+/* ===== Alone, and not ===== */
+
+enum { STREAKS = 600 };
+
+struct watch_list {
+    const char *directory;
+    _Atomic uint64_t last; /* the greatest token; only the holder touches it */
+    _Atomic unsigned wrong;
+};
+
+/* Streaks of grants, so long that one believes to be alone, or not quite so long. */
+static int come_and_go(const struct child_pipes *pipes, void *arg)
+{
+    struct watch_list *list = arg;
+    struct side side;
+    side_open(&side, list->directory);
+    struct pawl__place *place = place_open(&side, "lock");
+    unsigned seed = (unsigned)getpid();
+    meet(pipes);
+    for (uint64_t id = 1, streak = 0; streak < STREAKS; streak++) {
+        for (int left = 1 + rand_r(&seed) % 20; left > 0; left--, id++) {
+            struct pawl__op op = operate(&side, place, PAWL__OP_ACQUIRE, id);
+            uint64_t token = op.token;
+            if (op.answer != PAWL__DONE) {
+                token = acquire_waiting(&side, place, id, BOUND_MS);
+            }
+            if (token == 0 || atomic_exchange(&list->last, token) >= token) {
+                atomic_fetch_add(&list->wrong, 1);
+            }
+            if (ask(&side, place, PAWL__OP_RELEASE, id) != PAWL__DONE) {
+                return 1;
+            }
+        }
+        if (streak % 8 == 0) {
+            nap_ms(1);
+        }
+    }
+    return 0;
+}
+
+static void tokens_grow_whoever_is_alone(void **state)
+{
+    (void)state;
+    struct watch_list *list = share(sizeof *list);
+    struct child *children[PLAYERS];
+    list->directory = tempdir_make();
+    for (int i = 0; i < PLAYERS; i++) {
+        children[i] = child_fork(come_and_go, list);
+        wait_for_child(children[i]);
+    }
+    for (int i = 0; i < PLAYERS; i++) {
+        assert_true(child_write(children[i], "\n"));
+    }
+    for (int i = 0; i < PLAYERS; i++) {
+        assert_int_equal(child_wait(children[i], 10 * BOUND_MS), 0);
+        child_free(children[i]);
+    }
+    assert_int_equal(atomic_load(&list->wrong), 0);
+    munmap(list, sizeof *list);
+}
+
 /* ===== The storm ===== */
 
 enum { GRANTS = 1500, SAILORS = 3, WINDS = 2 };
@@ -375,6 +436,7 @@ int main(void)
         CLEAN(a_stopped_holder_learns_that_it_was_broken),
         CLEAN(a_childs_end_releases_nothing),
         CLEAN(no_release_goes_unheard),
+        CLEAN(tokens_grow_whoever_is_alone),
         CLEAN(exclusion_holds_in_a_storm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,6 +265,10 @@ static int use_read_only_directory(void *arg)
     struct pawl__place *place = place_open(&side, "lock");
     assert_failed(&side, place, PAWL__OP_ACQUIRE, PAWL_DENIED, directory);
     assert_failed(&side, place, PAWL__OP_WATCH, PAWL_DENIED, directory);
+    assert_open_fails(directory, PAWL_DENIED, directory); /* not only at the first lock */
+    assert_open_fails(directory, PAWL_DENIED, "chmod u+rwx");
+    assert_int_equal(chmod(directory, 0600), 0);
+    assert_open_fails(directory, PAWL_DENIED, "chmod u+rwx");
     assert_int_equal(chmod(directory, 0700), 0);
     assert_int_equal(ask(&side, place, PAWL__OP_ACQUIRE, 1), PAWL__DONE);
     place_close(&side, place);

@@ -101,6 +101,9 @@ static int use_read_only_disk(const struct child_pipes *pipes, void *arg)
     assert_failed(&side, place, PAWL__OP_ACQUIRE, PAWL_REFUSED, "Read-only");
     assert_failed(&side, place, PAWL__OP_WATCH, PAWL_REFUSED, directory);
     assert_false(inspect(&side, place).held);
+    struct side late;
+    assert_int_equal(side_try_open(&late, directory), PAWL_REFUSED);
+    assert_non_null(strstr(pawl__error_text(), "Read-only"));
     return 0;
 }
 

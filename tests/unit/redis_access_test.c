@@ -96,8 +96,17 @@ static void database_out_of_range(void **state)
     struct side side;
     char *url = url_with("", "/99");
     side_init(&side);
-    assert_refused(&side, url, PAWL_INVALID, "database 99");
+    assert_refused(&side, url, PAWL_INVALID,
+        "has no database 99: they are counted from 0, and there are 16 unless `databases`");
     free(url);
+
+    struct scripted *scripted = scripted_start(); /* a node of a cluster */
+    scripted_handshake(scripted);
+    scripted_handle(scripted, "SELECT", "-ERR SELECT is not allowed in cluster mode\\r\\n");
+    char cluster[64];
+    snprintf(cluster, sizeof cluster, "redis://127.0.0.1:%u/3", scripted_port(scripted));
+    side_init(&side);
+    assert_refused(&side, cluster, PAWL_INVALID, "database 0 alone; leave the 3 out");
 }
 
 static void nobody_is_there(void **state)
@@ -175,7 +184,9 @@ static void turned_away(void **state)
     struct scripted *scripted = scripted_start();
     scripted_handle(scripted, "HELLO", "-ERR max number of clients reached\\r\\n");
     side_init(&side);
-    assert_refused(&side, scripted_url(scripted), PAWL_UNAVAILABLE, "max number of clients");
+    assert_refused(&side, scripted_url(scripted), PAWL_UNAVAILABLE,
+        "has no room for another client; raise its maxclients");
+    assert_non_null(strstr(pawl__error_text(), "(ERR max number of clients reached)"));
     scripted_handle(scripted, "HELLO", "-DENIED Redis is running in protected mode\\r\\n");
     side_init(&side);
     assert_refused(&side, scripted_url(scripted), PAWL_DENIED, "protected mode");
@@ -196,7 +207,8 @@ static void passwords(void **state)
 
     side_init(&side);
     url = url_with("me:not" PASSWORD "@", "");
-    assert_refused(&side, url, PAWL_DENIED, "does not accept this user and password (user 'me')");
+    assert_refused(&side, url, PAWL_DENIED, "does not let user 'me' in");
+    assert_non_null(strstr(pawl__error_text(), "?password_env=NAME or ?password_file=PATH"));
     assert_null(strstr(pawl__error_text(), PASSWORD));
     free(url);
 
@@ -289,7 +301,7 @@ static void info_is_denied(void **state)
     (void)state;
     struct side side;
     open_restricted(&side, KEYS CHANNELS COMMANDS);
-    assert_true(side_logged(&side, "add: ACL SETUSER few +info"));
+    assert_true(side_logged(&side, "with: redis-cli ACL SETUSER few +info"));
     assert_works(&side, "lock:1");
     side_close(&side);
 }
@@ -304,22 +316,48 @@ static void missing_rights_are_named(void **state)
         strstr(pawl__error_text(), "INCR, GET, SET on key 'redisson_lock_token:{other}'"));
     assert_non_null(strstr(
         pawl__error_text(), "PUBLISH, SUBSCRIBE on channel 'redisson_lock__channel:{other}'"));
-    assert_non_null(strstr(pawl__error_text(), "add: ACL SETUSER few +pttl +hexists"));
-    assert_non_null(strstr(pawl__error_text(), "~other"));
+    assert_non_null(strstr(pawl__error_text(), "with: redis-cli ACL SETUSER few +pttl +hexists"));
+    assert_non_null(strstr(pawl__error_text(), " '~other' "));
+    assert_non_null(strstr(pawl__error_text(), " '&redisson_lock__channel:{other}'"));
     assert_works(&side, "lock:1");
     side_close(&side);
 
     open_restricted(&side, KEYS CHANNELS COMMANDS "-pexpire +info");
     assert_place_denied(&side, "lock:1",
-        "may not run PEXPIRE on key 'lock:1'; add: ACL SETUSER few "
-        "+pexpire ~lock:1");
+        "may not run PEXPIRE on key 'lock:1'; add the rights with: redis-cli ACL SETUSER few "
+        "+pexpire '~lock:1'");
     side_close(&side);
     open_restricted(&side, KEYS COMMANDS "+info");
     assert_place_denied(&side, "lock:1", "PUBLISH, SUBSCRIBE on channel");
     side_close(&side);
     open_restricted(&side, KEYS CHANNELS COMMANDS "-time +info");
-    assert_place_denied(&side, "lock:1", "may not run TIME; add: ACL SETUSER few +time");
+    assert_place_denied(
+        &side, "lock:1", "may not run TIME; add the rights with: redis-cli ACL SETUSER few +time");
     side_close(&side);
+}
+
+/* The advice is a command: a shell that gets it as it stands does what is meant. */
+static void advice_can_be_pasted(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"plain", "it's \"odd\" $HOME `x`", "~root|&;<>(){}!#",
+        "stars *?[a-z]^\\ \x01\xff end",
+        "a name so long that it is cut in the sentence: 0123456789012345678901234567890123456789"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct side side;
+        open_restricted(&side, KEYS CHANNELS COMMANDS "+info");
+        assert_place_denied(&side, names[i], "redis-cli ");
+        const char *advice = strstr(pawl__error_text(), "redis-cli ") + strlen("redis-cli ");
+        char command[1200];
+        snprintf(
+            command, sizeof command, "redis-cli -p %u %s >/dev/null", server_port(server), advice);
+        assert_int_equal(system(command), 0);
+        assert_works(&side, names[i]);
+        struct pawl__place *place = place_make("unlike", strlen("unlike")); /* nothing else */
+        assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+        place_discard(place);
+        side_close(&side);
+    }
 }
 
 static void scripts_are_denied(void **state)
@@ -329,7 +367,8 @@ static void scripts_are_denied(void **state)
     free(server_command(server, "ACL SETUSER few reset on >%s ~* &* +@all -evalsha", PASSWORD));
     char *url = url_with("few:" PASSWORD "@", "");
     side_init(&side);
-    assert_refused(&side, url, PAWL_DENIED, "add: ACL SETUSER few +evalsha +eval");
+    assert_refused(
+        &side, url, PAWL_DENIED, "with: redis-cli ACL SETUSER few +evalsha +eval '+script|load'");
     free(url);
 }
 
@@ -476,6 +515,7 @@ int main(void)
         CASE(fewest_rights_suffice),
         CASE(info_is_denied),
         CASE(missing_rights_are_named),
+        CASE(advice_can_be_pasted),
         CASE(scripts_are_denied),
         CASE(rights_are_taken_away),
         CASE(one_renewal_is_denied),

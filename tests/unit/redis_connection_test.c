@@ -4,31 +4,7 @@
  * Method: a real server that is stopped, killed and questioned. What was sent and not answered must
  * end UNKNOWN, what was not sent FAILED or later DONE, and everything by its deadline.
  * Bounds are generous, for the machine may be busy; none of them is met by waiting for ever. */
-#include "redis_side.h"
-
-static struct server *server;
-static struct side side;
-
-static int start(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int open_side(void **state)
-{
-    cleanup_setup(state);
-    free(server_command(server, "FLUSHALL"));
-    side_open(&side, server_url(server));
-    return 0;
-}
-
-static int close_side(void **state)
-{
-    side_close(&side);
-    return cleanup_teardown(state);
-}
+#include "redis_fixture.h"
 
 static void init_with_limit(struct call *call, struct pawl__place *place, enum pawl__op_kind kind,
     uint64_t id, int64_t limit_ms)
@@ -201,7 +177,7 @@ static void renewals_share_scripts(void **state)
         assert_int_equal(calls[i].op.answer, i == 123 || i == 77 ? PAWL__GONE : PAWL__DONE);
         place_close(&side, places[i]);
     }
-    assert_int_equal(evalsha_calls(), 3);
+    assert_int_equal(evalsha_calls(), 4); /* and who we are, for longer leases than before */
     assert_true(server_integer(server, "PTTL lock-249") > 60000);
 }
 
@@ -441,8 +417,6 @@ static void nothing_leaks(void **state)
     assert_int_equal(open_descriptor_count(), before);
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_side, close_side)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,5 +436,5 @@ int main(void)
         CASE(stop_ends_everything),
         CASE(nothing_leaks),
     };
-    return cmocka_run_group_tests(tests, start, NULL);
+    return cmocka_run_group_tests(tests, fixture_start, NULL);
 }

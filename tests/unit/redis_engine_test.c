@@ -5,7 +5,7 @@
  * Method: a host that only writes down what it is told, the engine, and a real server into which
  * the test looks with commands of its own. Each operation is also repeated, as the core repeats one
  * whose answer was lost. */
-#include "redis_side.h"
+#include "redis_fixture.h"
 
 #include "engine/redis/lua_scripts.h"
 #include "support/sockets.h"
@@ -13,30 +13,6 @@
 
 #include <sys/socket.h>
 #include <unistd.h>
-
-static struct server *server;
-static struct side side;
-
-static int start(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int open_side(void **state)
-{
-    cleanup_setup(state);
-    free(server_command(server, "FLUSHALL"));
-    side_open(&side, server_url(server));
-    return 0;
-}
-
-static int close_side(void **state)
-{
-    side_close(&side);
-    return cleanup_teardown(state);
-}
 
 static void owner_of(uint64_t id, char *owner, size_t size)
 {
@@ -466,6 +442,35 @@ static void key_of_another_type(void **state)
     place_close(&side, place);
 }
 
+/* The lock's key is fine, so the sentence must not blame it; and nothing is done. */
+static void counter_of_another_type(void **state)
+{
+    (void)state;
+    static const char blame[] =
+        "the key 'redisson_lock_token:{lock}', which is to count its tokens";
+    struct pawl__place *place = place_open(&side, "lock");
+    struct call call;
+    free(server_command(server, "RPUSH redisson_lock_token:{lock} x"));
+    ask(&side, &call, place, PAWL__OP_ACQUIRE, 1);
+    assert_ended(&call, PAWL__FAILED, PAWL_REFUSED, false, blame);
+    assert_int_equal(server_integer(server, "EXISTS lock"), 0);
+
+    free(server_command(server, "DEL redisson_lock_token:{lock}"));
+    acquire(&side, place, 1);
+    free(server_command(server, "DEL redisson_lock_token:{lock}"));
+    free(server_command(server, "RPUSH redisson_lock_token:{lock} x"));
+    ask(&side, &call, place, PAWL__OP_ACQUIRE, 1); /* asked again: the token is looked up */
+    assert_ended(&call, PAWL__FAILED, PAWL_REFUSED, false, blame);
+    call_init(&call, place, PAWL__OP_PASS, 1);
+    call.op.heir_id = 2;
+    call_run(&side, &call);
+    assert_ended(&call, PAWL__FAILED, PAWL_REFUSED, false, blame);
+    assert_answer(&side, place, PAWL__OP_VERIFY, 1, PAWL__DONE);
+    assert_answer(&side, place, PAWL__OP_VERIFY, 2, PAWL__GONE);
+    assert_answer(&side, place, PAWL__OP_RELEASE, 1, PAWL__DONE);
+    place_close(&side, place);
+}
+
 static void memory_is_full(void **state)
 {
     (void)state;
@@ -506,8 +511,6 @@ static void scripts_are_flushed(void **state)
     place_close(&side, place);
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_side, close_side)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,8 +533,9 @@ int main(void)
         CASE(tokens_grow_whatever_was_there),
         CASE(token_ttl_is_an_option),
         CASE(key_of_another_type),
+        CASE(counter_of_another_type),
         CASE(memory_is_full),
         CASE(scripts_are_flushed),
     };
-    return cmocka_run_group_tests(tests, start, NULL);
+    return cmocka_run_group_tests(tests, fixture_start, NULL);
 }

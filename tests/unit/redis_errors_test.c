@@ -62,8 +62,11 @@ static void known_errors(void **state)
     judge("CROSSSLOT Keys in request don't hash to the same slot", PAWL_REFUSED, false, false,
         false, "choose another name");
     judge("ERR value is not an integer or out of range" IN_SCRIPT_7, PAWL_REFUSED, false, false,
-        false, "token counter");
-    judge("ERR max number of clients reached", PAWL_UNAVAILABLE, true, false, false, "no room");
+        false, "lock 'my lock': the key 'redisson_lock_token:{my lock}', its token counter, is");
+    judge("TOKENTYPE not a counter", PAWL_REFUSED, false, false, false,
+        "lock 'my lock': the key 'redisson_lock_token:{my lock}', which is to count");
+    judge("ERR max number of clients reached", PAWL_UNAVAILABLE, true, false, false,
+        "no room for another client; raise its maxclients");
 }
 
 static void raised_in_scripts(void **state)
@@ -80,8 +83,20 @@ static void raised_in_scripts(void **state)
     judge(IN_SCRIPT_6 "READONLY You can't write", PAWL_REFUSED, true, false, true, "replica");
     judge(IN_SCRIPT_6 "NOPERM this user", PAWL_DENIED, false, false, false, "access list");
     judge(IN_SCRIPT_6 "OOM command not allowed", PAWL_REFUSED, true, false, false, "memory");
+    judge("@user_script: 3: -OOM command not allowed", PAWL_REFUSED, true, false, false, "memory");
+    judge("@user_script: 3: NOPERM this user", PAWL_DENIED, false, false, false, "access list");
     judge(IN_SCRIPT_6 "The user executing the script can't run this command", PAWL_DENIED, false,
         false, false, "access list");
+}
+
+/* The counter of a name with a brace has it as it is. */
+static void counters_are_named(void **state)
+{
+    (void)state;
+    static const char text[] = "TOKENTYPE not a counter";
+    struct pawl__verdict verdict = pawl__redis_judge(text, sizeof text - 1, "{a}b", 4, NULL);
+    assert_non_null(strstr(verdict.sentence, "'redisson_lock_token:{a}b'"));
+    pawl__free(verdict.sentence);
 }
 
 static void unknown_errors(void **state)
@@ -130,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_errors),
         cmocka_unit_test(raised_in_scripts),
+        cmocka_unit_test(counters_are_named),
         cmocka_unit_test(unknown_errors),
         cmocka_unit_test(secrets_are_not_repeated),
         cmocka_unit_test(codes_are_whole_words),

@@ -65,7 +65,7 @@ static void greeting_is_complete(void **state)
         assert_string_equal(command, expected[i]);
         free(command);
     }
-    assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), 8);
+    assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), 9);
     assert_int_equal(scripted_count(scripted, "CLIENT ..."), 0);
     assert_int_equal(scripted_count(scripted, "SELECT ..."), 0);
 }
@@ -111,7 +111,7 @@ static void kill_is_refused(void **state)
     scripted_handle(scripted, "CLIENT KILL", "-NOPERM this user has no permissions\\r\\n");
     lose_a_write(place);
     assert_false(next_is_fenced(place));
-    assert_true(side_logged(&side, "add: ACL SETUSER default +client|kill"));
+    assert_true(side_logged(&side, "redis-cli ACL SETUSER default '+client|kill'"));
 
     /* Two of them now, and only the last can be named: nothing is sure even if that one is killed.
      */
@@ -236,7 +236,8 @@ static void numbers_in_pieces(void **state)
     (void)state;
     struct pawl__place *place = place_open(&side, "lock");
     struct call calls[2];
-    scripted_play(scripted, "EXPECT EVALSHA ...\nSEND :\nSILENCE 10\nSEND 17000\nSILENCE 10\n"
+    scripted_play(scripted, "EXPECT EVALSHA ...\nSEND :1\\r\\n\n" /* who we are */
+                            "EXPECT EVALSHA ...\nSEND :\nSILENCE 10\nSEND 17000\nSILENCE 10\n"
                             "SEND 00000000005\\r\nSILENCE 10\nSEND \\n\n");
     assert_true(acquire(&side, place, 1) == UINT64_C(1700000000000005));
     scripted_play(scripted, "EXPECT EVALSHA ...\nEXPECT EVALSHA ...\n"
@@ -337,7 +338,7 @@ static void refused_later(void **state)
     assert_ended(&call, PAWL__FAILED, PAWL_REFUSED, true, "still loading");
     scripted_handle(scripted, "HELLO", "-WRONGPASS invalid username-password pair\\r\\n");
     ask(&side, &call, place, PAWL__OP_ACQUIRE, 1);
-    assert_ended(&call, PAWL__FAILED, PAWL_DENIED, false, "does not accept this user");
+    assert_ended(&call, PAWL__FAILED, PAWL_DENIED, false, "does not let user 'default' in");
     place_close(&side, place);
 }
 

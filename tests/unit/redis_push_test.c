@@ -4,35 +4,11 @@
  * Method: a real server on which the test publishes, kills and forbids; a scripted one for a server
  * that falls silent. A message that is lost costs its waiter a second, so none may be lost without
  * host->wake(NULL) being called afterwards. */
-#include "redis_side.h"
+#include "redis_fixture.h"
 
 #include "support/scripted.h"
 
 #define PASSWORD "pw"
-
-static struct server *server;
-static struct side side;
-
-static int start(void **state)
-{
-    (void)state;
-    server = server_start(NULL);
-    return 0;
-}
-
-static int open_side(void **state)
-{
-    cleanup_setup(state);
-    free(server_command(server, "FLUSHALL"));
-    side_open(&side, server_url(server));
-    return 0;
-}
-
-static int close_side(void **state)
-{
-    side_close(&side);
-    return cleanup_teardown(state);
-}
 
 static int64_t publish(const char *name)
 {
@@ -279,7 +255,7 @@ static void frozen_while_subscribing(void **state)
     assert_ended(&call, PAWL__FAILED, PAWL_UNAVAILABLE, true, "did not confirm");
     server_resume(server);
     keeper_start(&side);
-    on_attend(&side.host);
+    side.host.attend(&side.host);
     WAIT_UNTIL(atomic_load(&side.wakes_of_all) == 1, BOUND_MS);
     WAIT_UNTIL(publish("one") == 1, BOUND_MS);
     assert_int_equal(publish("two"), 0);
@@ -304,7 +280,7 @@ static void channel_is_denied(void **state)
     assert_answer(&few, good, PAWL__OP_WATCH, 0, PAWL__DONE);
     ask(&few, &call, bad, PAWL__OP_WATCH, 0);
     assert_ended(&call, PAWL__FAILED, PAWL_DENIED, false,
-        "add: ACL SETUSER few +subscribe &redisson_lock__channel:*");
+        "redis-cli ACL SETUSER few +subscribe '&redisson_lock__channel:*'");
     assert_int_equal(publish("good"), 1);
     assert_int_equal(publish("bad"), 0);
     assert_answer(&few, good, PAWL__OP_UNWATCH, 0, PAWL__DONE);
@@ -366,8 +342,6 @@ static void silence_is_not_believed(void **state)
     pawl__clock_hook = NULL;
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_side, close_side)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,5 +358,5 @@ int main(void)
         CASE(channel_is_denied),
         CASE(silence_is_not_believed),
     };
-    return cmocka_run_group_tests(tests, start, NULL);
+    return cmocka_run_group_tests(tests, fixture_start, NULL);
 }

@@ -6,6 +6,7 @@
  * Method: each limit is met exactly and exceeded by one, once with the values that the design
  * gives and once with small ones. Allocations are counted, measured and refused through
  * pawl__alloc_hook. That no byte is read twice is seen in how far the reader says it has got. */
+#include "allocations.h"
 #include "base/alloc.h"
 #include "engine/redis/resp.h"
 #include "support/text.h"
@@ -18,36 +19,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* --- Allocations, counted and refused --- */
-
-static size_t allocation_count;
-static size_t largest_allocation;
-static size_t refused_index; /* which allocation fails, counted from 1; 0: none */
-
-static bool count_allocation(size_t size)
-{
-    allocation_count++;
-    largest_allocation = size > largest_allocation ? size : largest_allocation;
-    return allocation_count != refused_index;
-}
-
-static int begin_counting(void **state)
-{
-    (void)state;
-    allocation_count = 0;
-    largest_allocation = 0;
-    refused_index = 0;
-    pawl__alloc_hook = count_allocation;
-    return 0;
-}
-
-static int end_counting(void **state)
-{
-    (void)state;
-    pawl__alloc_hook = NULL;
-    return 0;
-}
 
 /* --- Helpers --- */
 

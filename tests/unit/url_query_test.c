@@ -64,7 +64,8 @@ static const struct {
     int64_t ms;
 } right_durations[] = {
     {"0", 0},
-    {"1", 1},
+    {"0.0", 0},
+    {"10", 10},
     {"250", 250},
     {"250ms", 250},
     {"10s", 10000},
@@ -79,7 +80,8 @@ static const struct {
     {"1.5h30s", 5430000},
     {"007s", 7000},
     {"0.0000025h", 9},
-    {"2.0", 2},
+    {"9ms", 9},
+    {"20.0", 20},
     {"90m", 5400000},
     {"9223372036854775807", INT64_MAX},
     {"9223372036854775807ms", INT64_MAX},
@@ -143,12 +145,30 @@ static void durations(void **state)
 static void duration_bounds(void **state)
 {
     (void)state;
-    check_duration("9", 10, 1000, UNTOUCHED);
+    check_duration("9ms", 10, 1000, UNTOUCHED);
     check_duration("10", 10, 1000, 10);
     check_duration("1s", 10, 1000, 1000);
     check_duration("1001ms", 10, 1000, UNTOUCHED);
     assert_non_null(strstr(pawl__error_text(), "key=1001ms"));
     assert_non_null(strstr(pawl__error_text(), "from 10ms to 1000ms"));
+}
+
+/* "?timeout=3": three milliseconds would not do, and three seconds were not written. */
+static void duration_without_a_unit(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"1", "3", "9", "007", "2.0"};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        struct pawl__url url = with_value(values[i]);
+        int64_t got = UNTOUCHED;
+        char remedy[64];
+        snprintf(remedy, sizeof remedy, "write %ss for seconds, or %sms", values[i], values[i]);
+        assert_int_equal(pawl__url_get_duration_ms(&url, "key", 0, INT64_MAX, &got), PAWL_INVALID);
+        assert_int_equal(got, UNTOUCHED);
+        assert_non_null(strstr(pawl__error_text(), "would mean milliseconds"));
+        assert_non_null(strstr(pawl__error_text(), remedy));
+        pawl__url_free(&url);
+    }
 }
 
 static void check_int(const char *value, int64_t min, int64_t max, int64_t wanted)
@@ -440,6 +460,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations),
         cmocka_unit_test(duration_bounds),
+        cmocka_unit_test(duration_without_a_unit),
         cmocka_unit_test(integers),
         cmocka_unit_test(booleans),
         cmocka_unit_test(absent_keys_change_nothing),

@@ -51,7 +51,7 @@ static void every_script_is_loaded(void **state)
     talk_client(NULL);
     const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
         &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-        &pawl__script_break, &pawl__script_rights};
+        &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
     assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), COUNT(scripts));
     for (size_t i = 0; i < COUNT(scripts); i++) {
         size_t found = 0;
@@ -158,13 +158,13 @@ static const struct greeting greetings[] = {
     {"-NOAUTH HELLO must be called with the client already authenticated\\r\\n", NULL, NULL,
         PAWL_DENIED, "password"},
     {"-WRONGPASS invalid username-password pair or user is disabled.\\r\\n", NULL, NULL,
-        PAWL_DENIED, "does not accept this user"},
+        PAWL_DENIED, "does not let user 'default' in"},
     {"-NOPERM this user has no permissions to run the 'hello' command\\r\\n", NULL, NULL,
         PAWL_DENIED, "denies it"},
     {"-DENIED Redis is running in protected mode\\r\\n", NULL, NULL, PAWL_DENIED, "protected mode"},
     {"-NOPROTO unsupported protocol version\\r\\n", NULL, NULL, PAWL_REFUSED, "older than Redis 6"},
     {"-ERR unknown command `HELLO`\\r\\n", NULL, NULL, PAWL_REFUSED, "older than Redis 6"},
-    {"-ERR max number of clients reached\\r\\n", NULL, NULL, PAWL_UNAVAILABLE, "max number"},
+    {"-ERR max number of clients reached\\r\\n", NULL, NULL, PAWL_UNAVAILABLE, "maxclients"},
     {"-LOADING Redis is loading\\r\\n", NULL, NULL, PAWL_REFUSED, "LOADING"},
     {"-ERR what is this\\r\\n", NULL, NULL, PAWL_PROTOCOL, "what is this"},
     {"+OK\\r\\n", NULL, NULL, PAWL_PROTOCOL, "HELLO"},
@@ -250,13 +250,16 @@ static void a_limit_and_a_policy(void **state)
     ASSERT_OK(talk_open("?guard=off"));
 }
 
-/* One node of a cluster can be spoken to; what it does not keep it says. */
+/* One node of a cluster is refused, unless the guard is off; what it does not keep it says then. */
 static void a_node_of_a_cluster(void **state)
 {
     (void)state;
     scripted_set_info(scripted, "redis_mode", "cluster");
     scripted_set_info(scripted, "cluster_enabled", "1");
-    pawl_lock *lock = talk_lock(talk_client(NULL));
+    ASSERT_STATUS(PAWL_REFUSED, talk_open(NULL));
+    assert_says("a node of a cluster");
+    ASSERT_STATUS(PAWL_REFUSED, talk_open("?guard=warn"));
+    pawl_lock *lock = talk_lock(talk_client("?guard=off"));
     talk_answer(&pawl__script_acquire, "-MOVED 16287 10.0.0.7:6379\\r\\n");
     ASSERT_STATUS(PAWL_REFUSED, pawl_lock_acquire(lock, PAWL_TRY));
     assert_says("another node of a cluster");

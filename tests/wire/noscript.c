@@ -135,6 +135,7 @@ static void even_with_the_text(void **state)
 {
     (void)state;
     pawl_lock *lock = talk_lock(talk_client(NULL));
+    assert_works(lock); /* has said who we are */
     scripted_play(
         scripted, "EXPECT ~EVALSHA\nSEND " FORGOTTEN "\nEXPECT EVAL ...\nSEND " FORGOTTEN);
     ASSERT_STATUS(PAWL_PROTOCOL, pawl_lock_acquire(lock, PAWL_TRY));

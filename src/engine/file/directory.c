@@ -12,14 +12,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fds.h"
+#include "engine/file/filesystem.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define DEFAULT_FORMAT "/tmp/pawl-%lu"
@@ -162,27 +161,30 @@ static pawl_status judge(const struct pawl__directory *directory, const struct p
     return PAWL_OK;
 }
 
-/* File systems that only this machine writes to. Others may be just as good; they are asked more
- * often. */
-static bool is_local(int fd)
+/* Lock files are made and replaced in it. Better to hear that now than at the first lock. */
+static pawl_status judge_rights(
+    const struct pawl__directory *directory, int fd, const struct pawl__look *seen)
 {
-    static const long known[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
-        F2FS_SUPER_MAGIC, TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC};
-    struct statfs system;
-    if (fstatfs(fd, &system) != 0) {
-        return false;
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0) {
+        return PAWL_OK;
     }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (system.f_type == known[i]) {
-            return true;
-        }
+    if (errno == EACCES && seen->owner == geteuid()) {
+        return pawl__fail(PAWL_DENIED,
+            "cannot write to the directory %.150s, which is closed to its own user; chmod u+rwx "
+            "it, or choose another directory by file:///dir",
+            directory->path);
     }
-    return false;
+    return pawl__file_fault(errno, "write to the directory", directory, NULL);
+}
+
+static int open_flags(const struct pawl__directory *directory)
+{
+    return O_RDONLY | O_DIRECTORY | (directory->is_default ? O_NOFOLLOW : 0);
 }
 
 static int open_or_make(const struct pawl__directory *directory)
 {
-    int flags = O_RDONLY | O_DIRECTORY | (directory->is_default ? O_NOFOLLOW : 0);
+    int flags = open_flags(directory);
     int fd = pawl__fd_openat(AT_FDCWD, directory->path, flags, 0);
     if (fd >= 0 || errno != ENOENT) {
         return fd;
@@ -202,13 +204,17 @@ static pawl_status open_anew(struct pawl__directory *directory)
         return pawl__file_fault(errno, "open the directory", directory, NULL);
     }
     pawl_status status = judge(directory, &seen);
+    if (status == PAWL_OK) {
+        status = judge_rights(directory, fd, &seen);
+    }
     if (status != PAWL_OK) {
         pawl__fd_close(fd);
         return status;
     }
+    enum pawl__filesystem_nature nature = pawl__filesystem_of(fd)->nature;
     directory->fd = fd;
     directory->identity = seen.identity;
-    directory->is_local = is_local(fd);
+    directory->is_local = nature == PAWL__FILESYSTEM_LOCAL || nature == PAWL__FILESYSTEM_MEMORY;
     return PAWL_OK;
 }
 
@@ -222,4 +228,26 @@ pawl_status pawl__directory_open(struct pawl__directory *directory)
     pawl__fd_close(directory->fd);
     directory->fd = -1;
     return open_anew(directory);
+}
+
+pawl_status pawl__directory_visit(
+    const struct pawl__directory *directory, struct pawl__directory *visit_out)
+{
+    *visit_out = (struct pawl__directory){
+        .path = directory->path, .is_default = directory->is_default, .fd = -1};
+    int fd = pawl__fd_openat(AT_FDCWD, directory->path, open_flags(directory), 0);
+    struct pawl__look seen;
+    if (fd < 0 || !pawl__look_at_fd(fd, &seen)) {
+        pawl__fd_close(fd);
+        return errno == ENOENT ? PAWL_LOST
+                               : pawl__file_fault(errno, "open the directory", directory, NULL);
+    }
+    pawl_status status = judge(directory, &seen);
+    if (status != PAWL_OK) {
+        pawl__fd_close(fd);
+        return status;
+    }
+    visit_out->fd = fd;
+    visit_out->identity = seen.identity;
+    return PAWL_OK;
 }

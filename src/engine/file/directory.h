@@ -42,6 +42,11 @@ void pawl__directory_free(struct pawl__directory *directory);
  * last error. */
 pawl_status pawl__directory_open(struct pawl__directory *directory);
 
+/* Open it to look only, as a copy of its own: nothing is made. PAWL_LOST: there is none. To be
+ * closed by pawl__fd_close(visit_out->fd) and nothing else. Locks: none needed. */
+pawl_status pawl__directory_visit(
+    const struct pawl__directory *directory, struct pawl__directory *visit_out);
+
 /* Look at a path (`directory_fd` may be AT_FDCWD), not through a symbolic link if `follow` is
  * false, or at a descriptor. False: errno says why. */
 bool pawl__look_at(int directory_fd, const char *path, bool follow, struct pawl__look *look_out);

@@ -13,6 +13,9 @@
  *     place.c      such a file, kept open from one operation to the next
  *     operations.c acquire, release, pass, ...
  *     news.c       hearing of releases and losses, and waiting for them
+ *     survey.c     which locks are held, for people who look
+ *     lookout.c    hearing when that may have changed
+ *     examine.c    whether the directory is fit for locks
  *     file.c       this: what the core sees, as core/engine.h describes it
  *
  * Every operation is a handful of system calls that wait for nobody, so submit() completes all of
@@ -135,9 +138,12 @@ static void file_submit(void *self_, struct pawl__op *ops, bool driven)
         pawl__file_perform(self, op);
     }
     pawl__news_hand_over(self);
+    bool due = pawl__news_is_due(self, driven);
     pthread_mutex_unlock(&self->mutex);
     self->host->complete(self->host, ops);
-    pawl__news_deliver(self, driven);
+    if (due) {
+        pawl__news_deliver(self, driven);
+    }
 }
 
 static const char *const schemes[] = {"file", NULL};
@@ -160,4 +166,11 @@ const struct pawl__engine pawl__engine_file = {
     .drive = pawl__file_drive,
     .poll = pawl__file_poll,
     .pump = pawl__file_pump,
+    .list = pawl__file_list,
+    .look = pawl__file_look,
+    .watch_open = pawl__file_watch_open,
+    .watch_wait = pawl__file_watch_wait,
+    .watch_close = pawl__file_watch_close,
+    .watch_exact = pawl__file_watch_exact,
+    .examine = pawl__file_examine,
 };

@@ -14,6 +14,8 @@
  *  - wd >= 0: the open file is watched by inotify, and the place is in watches under wd. An open
  *    file with wd < 0 is *blind*: its timer makes up for the missing news.
  *  - sure: wd >= 0, and the path was looked at after the watch began.
+ *  - alone: hears_opens, the last record in the file is ours and says "alone", and so nobody was
+ *    granted the lock since without our hearing of it. unawaited: alone, and nobody waits either.
  *  - idle: in the list if and only if the file is open and neither held nor watched. */
 #ifndef PAWL_FILE_FILE_H
 #define PAWL_FILE_FILE_H
@@ -37,10 +39,14 @@ struct pawl__file_place {
     char *file_name;
     struct pawl__lockfile file; /* stays open between acquires; see `idle` */
     bool held;
-    uint64_t id;    /* held: by this tenure */
-    uint64_t token; /* held: its token */
-    bool watched;   /* the core wants wake-ups */
-    bool sure;      /* the path led to the open file, and no event has cast doubt on that */
+    uint64_t id;      /* held: by this tenure */
+    uint64_t token;   /* of the last tenure of ours that held */
+    bool watched;     /* the core wants wake-ups */
+    bool sure;        /* the path led to the open file, and no event has cast doubt on that */
+    unsigned streak;  /* how many grants in a row were ours */
+    bool hears_opens; /* the watch also tells who opens the file */
+    bool alone;
+    bool unawaited;
 
     int wd; /* inotify's number for the open file; -1: none */
     struct pawl__map_node wd_node;
@@ -94,6 +100,9 @@ pawl_status pawl__place_open(
 /* Let go of the file, and with it of every lock on it. The place must not be held. */
 void pawl__place_close(struct pawl__file_engine *self, struct pawl__file_place *place);
 
+/* Register as a waiter in the open file. */
+pawl_status pawl__place_register(struct pawl__file_place *place);
+
 /* Lock PAWL__BYTE_HOLD of the file that the path leads to, opening or making it if need be, and
  * prepare the grant; PAWL__BYTE_BREAK, of an existing file only. Nothing is locked unless they
  * answer PAWL_OK. */
@@ -102,6 +111,10 @@ pawl_status pawl__place_lock(
 pawl_status pawl__place_lock_break(struct pawl__file_engine *self, struct pawl__file_place *place);
 void pawl__place_unlock(
     struct pawl__file_engine *self, struct pawl__file_place *place, enum pawl__lock_byte byte);
+
+/* Write the grant down. On failure nothing is granted, but the byte is still locked. */
+pawl_status pawl__place_grant(
+    struct pawl__file_engine *self, struct pawl__file_place *place, struct pawl__grant *grant);
 
 void pawl__place_set_held(
     struct pawl__file_engine *self, struct pawl__file_place *place, bool held);
@@ -112,6 +125,10 @@ pawl_status pawl__place_check(struct pawl__file_engine *self, struct pawl__file_
 
 /* Let go of the lock, and tell those who wait if there are any (true). */
 bool pawl__place_release(struct pawl__file_engine *self, struct pawl__file_place *place);
+
+/* After that: PAWL_LOST if the lock was lost before. */
+pawl_status pawl__place_check_released(
+    struct pawl__file_engine *self, struct pawl__file_place *place);
 
 /* The path leads elsewhere: what was held is lost, the file is let go. `tell`: the host does not
  * learn it from an answer. */
@@ -136,6 +153,9 @@ void pawl__news_free(struct pawl__file_engine *self);
 void pawl__news_begin(struct pawl__file_engine *self, struct pawl__file_place *place);
 void pawl__news_end(struct pawl__file_engine *self, struct pawl__file_place *place);
 
+/* Hear from now on of everybody who opens the file, too. False: cannot be had. */
+bool pawl__news_hear_opens(struct pawl__file_engine *self, struct pawl__file_place *place);
+
 /* Take in all events up to now. A hold that turns out to be lost is over afterwards, and the host
  * will be told; nothing else happens to the file of a place that is not held. */
 void pawl__news_drain(struct pawl__file_engine *self);
@@ -151,6 +171,9 @@ void pawl__news_hand_over(struct pawl__file_engine *self);
 
 /* Locks: takes the mutex; calls the host without it. */
 
+/* Whether anything has to be told or done now. Locks: the mutex is held. */
+bool pawl__news_is_due(const struct pawl__file_engine *self, bool driven);
+
 /* Tell the host what is due; make sure that somebody listens and that the leader looks if it has
  * to. `driven`: the caller is about to drive(). */
 void pawl__news_deliver(struct pawl__file_engine *self, bool driven);
@@ -159,5 +182,27 @@ void pawl__file_drive(
     void *self, enum pawl__await what, struct pawl__waiter *waiter, int64_t deadline_us);
 size_t pawl__file_poll(void *self, struct pollfd *fds, int64_t *due_us);
 void pawl__file_pump(void *self, const struct pollfd *fds, size_t count);
+
+/* ===== For people who look, as core/engine.h describes it. Locks: none are taken; of the engine
+ * they use only what does not change after open(). ===== */
+
+/* survey.c */
+pawl_status pawl__file_list(void *self, const char *pattern, pawl_entry_callback each, void *arg);
+pawl_status pawl__file_look(void *self, const char *name, size_t name_size, pawl_entry *entry_out);
+
+/* Which lock a file in the directory belongs to, by its record if its name does not say. False: no
+ * lock's, or it cannot be told. `name_out` has room for PAWL__NAME_SIZE_MAX bytes and a NUL. */
+bool pawl__survey_name(const struct pawl__file_engine *self, const char *file_name, char *name_out,
+    size_t *name_size_out);
+
+/* lookout.c */
+pawl_status pawl__file_watch_open(void *self, const char *pattern, void **watch_out);
+pawl_status pawl__file_watch_wait(
+    void *self, void *watch, int64_t deadline_us, struct pawl__hint *hint_out);
+void pawl__file_watch_close(void *self, void *watch);
+bool pawl__file_watch_exact(void *self, void *watch);
+
+/* examine.c */
+pawl_status pawl__file_examine(void *self, pawl_finding_callback each, void *arg);
 
 #endif

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #define OPEN_FLAGS (O_RDWR | O_NOATIME | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+#define VISIT_FLAGS (O_RDONLY | O_NOATIME | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define OPEN_TRIES_MAX 16
 
 /* ===== Opening ===== */
@@ -93,14 +94,9 @@ static int open_or_create(const struct pawl__lockfile *file, bool create)
     return fd;
 }
 
-/* One try; PAWL_LOST: the file went away between two looks. */
-static pawl_status open_once(struct pawl__lockfile *file, bool create)
+/* Make this descriptor the file's, if it may be trusted. PAWL_LOST: it went away meanwhile. */
+static pawl_status take_fd(struct pawl__lockfile *file, int fd)
 {
-    int fd = open_or_create(file, create);
-    if (fd < 0) {
-        bool moving = errno == EEXIST || (errno == ENOENT && !create);
-        return moving ? PAWL_LOST : explain_open(file, errno);
-    }
     struct pawl__look seen;
     pawl_status status = PAWL_OK;
     if (!pawl__look_at_fd(fd, &seen)) {
@@ -118,6 +114,26 @@ static pawl_status open_once(struct pawl__lockfile *file, bool create)
     file->identity = seen.identity;
     file->judged = false;
     return PAWL_OK;
+}
+
+/* One try; PAWL_LOST: the file went away between two looks. */
+static pawl_status open_once(struct pawl__lockfile *file, bool create)
+{
+    int fd = open_or_create(file, create);
+    if (fd < 0) {
+        bool moving = errno == EEXIST || (errno == ENOENT && !create);
+        return moving ? PAWL_LOST : explain_open(file, errno);
+    }
+    return take_fd(file, fd);
+}
+
+pawl_status pawl__lockfile_visit(struct pawl__lockfile *file)
+{
+    int fd = pawl__fd_openat(file->directory->fd, file->file_name, VISIT_FLAGS, 0);
+    if (fd < 0) {
+        return errno == ENOENT ? PAWL_LOST : explain_open(file, errno);
+    }
+    return take_fd(file, fd);
 }
 
 pawl_status pawl__lockfile_open(struct pawl__lockfile *file, bool create)
@@ -184,15 +200,33 @@ bool pawl__lockfile_unlock(struct pawl__lockfile *file, enum pawl__lock_byte byt
     return lock_byte(file->fd, F_OFD_SETLK, F_UNLCK, byte, NULL) == 0;
 }
 
+bool pawl__lockfile_unlock_all(struct pawl__lockfile *file)
+{
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET}; /* no length: up to the end */
+    return fcntl(file->fd, F_OFD_SETLK, &lock) == 0;
+}
+
 bool pawl__lockfile_is_taken(const struct pawl__lockfile *file, enum pawl__lock_byte byte)
 {
     short type = F_UNLCK;
     return lock_byte(file->fd, F_OFD_GETLK, F_WRLCK, byte, &type) == 0 && type != F_UNLCK;
 }
 
-void pawl__lockfile_touch(const struct pawl__lockfile *file)
+bool pawl__lockfile_touch(const struct pawl__lockfile *file)
 {
-    futimens(file->fd, NULL);
+    return futimens(file->fd, NULL) == 0;
+}
+
+/* If the path leads to another file by now, the last holder of this one has been told that, which
+ * is as good. Without a descriptor to spare, a touch says it too: to everybody. */
+pawl_status pawl__lockfile_announce(const struct pawl__lockfile *file)
+{
+    int fd = pawl__fd_openat(file->directory->fd, file->file_name, VISIT_FLAGS, 0);
+    if (fd >= 0) {
+        pawl__fd_close(fd);
+        return PAWL_OK;
+    }
+    return pawl__lockfile_touch(file) ? PAWL_OK : fault(file, errno, "touch");
 }
 
 /* ===== The record ===== */
@@ -252,8 +286,11 @@ pawl_status pawl__lockfile_prepare(
     enum pawl__content_kind kind = PAWL__CONTENT_NEW;
     pawl_status status = load(file, &content, &kind);
     if (status == PAWL_OK) {
-        grant->fresh = kind == PAWL__CONTENT_NEW;
-        grant->token = pawl__record_next_token(grant->fresh ? NULL : &content.record, mine);
+        const struct pawl__record *last = kind == PAWL__CONTENT_NEW ? NULL : &content.record;
+        grant->fresh = kind != PAWL__CONTENT_OURS;
+        grant->token = pawl__record_next_token(last, mine);
+        grant->ours = last != NULL && pawl__record_is_by(last, mine);
+        grant->announce = last != NULL && !grant->ours && pawl__record_alone(last);
     }
     return status;
 }
@@ -264,6 +301,7 @@ pawl_status pawl__lockfile_grant(
     pawl__record_set_token(mine, grant->token);
     pawl__record_set_tenure(mine, grant->id);
     pawl__record_set_count(mine, 1);
+    pawl__record_set_alone(mine, grant->alone);
     return grant->fresh ? write_new(file, mine) : write_all(file, mine, sizeof *mine, 0);
 }
 
@@ -280,12 +318,18 @@ pawl_status pawl__lockfile_read(struct pawl__lockfile *file, struct pawl__record
     struct pawl__content content;
     enum pawl__content_kind kind = PAWL__CONTENT_NEW;
     pawl_status status = load(file, &content, &kind);
-    if (status == PAWL_OK && kind == PAWL__CONTENT_OURS) {
+    if (status == PAWL_OK && kind != PAWL__CONTENT_NEW) {
         *record_out = content.record;
     } else {
         memset(record_out, ' ', sizeof *record_out);
     }
     return status;
+}
+
+bool pawl__lockfile_is_alone(struct pawl__lockfile *file)
+{
+    struct pawl__record record;
+    return pawl__lockfile_read(file, &record) == PAWL_OK && pawl__record_alone(&record);
 }
 
 /* ===== Replacing ===== */

@@ -38,6 +38,10 @@ struct pawl__lockfile {
 pawl_status pawl__lockfile_open(struct pawl__lockfile *file, bool create);
 void pawl__lockfile_close(struct pawl__lockfile *file);
 
+/* Open it to look only, in the directory whose `fd` is open: no lock can be taken, nothing is made.
+ * PAWL_LOST: there is none. `name` need not be known. */
+pawl_status pawl__lockfile_visit(struct pawl__lockfile *file);
+
 /* Lock one byte, or say PAWL_BUSY. The byte of those who wait is shared, the others are exclusive.
  */
 pawl_status pawl__lockfile_lock(struct pawl__lockfile *file, enum pawl__lock_byte byte);
@@ -46,6 +50,9 @@ pawl_status pawl__lockfile_lock(struct pawl__lockfile *file, enum pawl__lock_byt
  * everything. */
 bool pawl__lockfile_unlock(struct pawl__lockfile *file, enum pawl__lock_byte byte);
 
+/* Unlock them all. Needs no memory, and is quicker than unlocking one. */
+bool pawl__lockfile_unlock_all(struct pawl__lockfile *file);
+
 /* Whether another descriptor (of this or another process) has that byte. */
 bool pawl__lockfile_is_taken(const struct pawl__lockfile *file, enum pawl__lock_byte byte);
 
@@ -53,7 +60,11 @@ bool pawl__lockfile_is_taken(const struct pawl__lockfile *file, enum pawl__lock_
 pawl_status pawl__lockfile_check(const struct pawl__lockfile *file);
 
 /* Tell everybody who watches the file. */
-void pawl__lockfile_touch(const struct pawl__lockfile *file);
+bool pawl__lockfile_touch(const struct pawl__lockfile *file);
+
+/* Tell the last holder, if it believes to be alone, that it is not: by opening the file, which
+ * nobody else listens to. See place.c. */
+pawl_status pawl__lockfile_announce(const struct pawl__lockfile *file);
 
 /* A grant in two steps, because the path has to be looked at in between: see lockfile.c. The caller
  * has locked PAWL__BYTE_HOLD. */
@@ -61,6 +72,9 @@ struct pawl__grant {
     uint64_t id;    /* the tenure that is to hold */
     uint64_t token; /* the one it will have */
     bool fresh;     /* the file is new: its name has to be written too */
+    bool ours;      /* the last grant was this client's, too */
+    bool announce;  /* the last holder has to be told before anything is written */
+    bool alone;     /* what is to be written: we want to be told ourselves */
 };
 
 /* Find out the token; writes nothing. */
@@ -73,6 +87,9 @@ pawl_status pawl__lockfile_grant(
 
 /* Write the count only. */
 pawl_status pawl__lockfile_write_count(const struct pawl__lockfile *file, unsigned count);
+
+/* Whether the last holder wants to be told of who comes. */
+bool pawl__lockfile_is_alone(struct pawl__lockfile *file);
 
 /* Read what people see; `record_out->token` and so on are blank if there is nothing to read. */
 pawl_status pawl__lockfile_read(struct pawl__lockfile *file, struct pawl__record *record_out);

@@ -13,7 +13,6 @@
 
 #include "engine/file/sha256.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #define ENCODED_SIZE_MAX 200 /* longer ones are hashed */
@@ -91,4 +90,66 @@ size_t pawl__name_to_file(const char *name, size_t name_size, char *file_name_ou
     }
     memcpy(out, SUFFIX, sizeof SUFFIX);
     return (size_t)(out - file_name_out) + sizeof SUFFIX - 1;
+}
+
+/* ===== And back ===== */
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* One byte of the name; the count of characters taken, 0: none. */
+static size_t take_byte(const char *from, size_t size, bool first, char *byte_out)
+{
+    if (is_plain((unsigned char)from[0], first)) {
+        *byte_out = from[0];
+        return 1;
+    }
+    if (from[0] != '%' || size < 3 || hex_value(from[1]) < 0 || hex_value(from[2]) < 0) {
+        return 0;
+    }
+    unsigned char byte = (unsigned char)(hex_value(from[1]) * 16 + hex_value(from[2]));
+    *byte_out = (char)byte;
+    return byte == '\0' || is_plain(byte, first) ? 0 : 3; /* there is one way to write each */
+}
+
+bool pawl__name_decode(
+    const char *encoded, size_t encoded_size, char *name_out, size_t *name_size_out)
+{
+    size_t size = 0;
+    for (size_t at = 0; at < encoded_size;) {
+        if (size == PAWL__NAME_SIZE_MAX) {
+            return false;
+        }
+        size_t taken = take_byte(encoded + at, encoded_size - at, size == 0, &name_out[size]);
+        if (taken == 0) {
+            return false;
+        }
+        at += taken;
+        size++;
+    }
+    name_out[size] = '\0';
+    *name_size_out = size;
+    return size > 0;
+}
+
+enum pawl__file_name_kind pawl__name_from_file(
+    const char *file_name, char *name_out, size_t *name_size_out)
+{
+    size_t size = strlen(file_name);
+    size_t suffix_size = sizeof SUFFIX - 1;
+    if (size <= suffix_size || strcmp(file_name + size - suffix_size, SUFFIX) != 0) {
+        return PAWL__FILE_NAME_OTHER;
+    }
+    size -= suffix_size;
+    if (strstr(file_name, "%-") != NULL) {
+        return PAWL__FILE_NAME_HASHED;
+    }
+    bool plain =
+        size <= ENCODED_SIZE_MAX && pawl__name_decode(file_name, size, name_out, name_size_out);
+    return plain ? PAWL__FILE_NAME_PLAIN : PAWL__FILE_NAME_OTHER;
 }

@@ -6,6 +6,9 @@
  * (IN_CLOSE_WRITE); deleting or replacing the file changes its link count (IN_ATTRIB), moving it is
  * IN_MOVE_SELF.
  *
+ * Who asks to (see place.c) also hears of everybody who opens the file (IN_OPEN): that is how those
+ * who come tell a holder that believes to be alone. Nobody is woken for it.
+ *
  * Two things make up for what events do not tell:
  *  - The kernel announces that a killed process closes the file *before* it frees the lock, and
  *    says nothing afterwards. So a close is followed by more wake-ups after 1, 2, 4 ... 64 ms,
@@ -92,7 +95,7 @@ static void warn(struct pawl__file_engine *self, int error)
 }
 
 /* Through the descriptor, not the path: the file that is open is the one to watch. */
-static int add_watch(struct pawl__file_engine *self, int fd)
+static int add_watch(struct pawl__file_engine *self, int fd, uint32_t events)
 {
     if (self->inotify_fd < 0) {
         self->inotify_fd = pawl__fd_inotify();
@@ -102,7 +105,7 @@ static int add_watch(struct pawl__file_engine *self, int fd)
     }
     char path[48];
     snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
-    return inotify_add_watch(self->inotify_fd, path, EVENTS);
+    return inotify_add_watch(self->inotify_fd, path, events);
 }
 
 static struct pawl__file_place *find_watched(struct pawl__file_engine *self, int wd)
@@ -115,7 +118,7 @@ static struct pawl__file_place *find_watched(struct pawl__file_engine *self, int
 void pawl__news_begin(struct pawl__file_engine *self, struct pawl__file_place *place)
 {
     if (place->wd < 0) {
-        int wd = add_watch(self, place->file.fd);
+        int wd = add_watch(self, place->file.fd, EVENTS);
         if (wd < 0) {
             warn(self, errno);
         } else if (find_watched(self, wd) == NULL) {
@@ -127,11 +130,21 @@ void pawl__news_begin(struct pawl__file_engine *self, struct pawl__file_place *p
     pawl__news_rearm(self, place);
 }
 
+bool pawl__news_hear_opens(struct pawl__file_engine *self, struct pawl__file_place *place)
+{
+    if (place->wd >= 0 && !place->hears_opens) {
+        place->hears_opens = add_watch(self, place->file.fd, EVENTS | IN_OPEN) == place->wd;
+    }
+    return place->hears_opens;
+}
+
 static void forget_watch(struct pawl__file_engine *self, struct pawl__file_place *place)
 {
     pawl__map_remove(&self->watches, &place->wd_node);
     place->wd = -1;
     place->sure = false;
+    place->hears_opens = false;
+    place->alone = false;
 }
 
 void pawl__news_end(struct pawl__file_engine *self, struct pawl__file_place *place)
@@ -208,7 +221,11 @@ static void serve_timers(struct pawl__file_engine *self)
 static void on_event(struct pawl__file_engine *self, struct pawl__file_place *place, uint32_t mask)
 {
     if (mask != IN_CLOSE_WRITE) {
-        place->sure = false;
+        place->alone = false;
+        place->sure = place->sure && mask == IN_OPEN;
+    }
+    if (mask == IN_OPEN) {
+        return;
     }
     if ((mask & IN_IGNORED) != 0) {
         forget_watch(self, place); /* the file system was unmounted */
@@ -425,6 +442,17 @@ static void tell(struct pawl__file_engine *self, struct pawl__file_place *place)
     pthread_mutex_lock(&self->mutex);
 }
 
+static bool leader_is_late(const struct pawl__file_engine *self)
+{
+    return self->leader != NULL && first_due(self) < self->leader_due_us;
+}
+
+bool pawl__news_is_due(const struct pawl__file_engine *self, bool driven)
+{
+    return !pawl__list_empty(&self->notices) || self->warning != NULL ||
+           keeper_is_needed(self, driven) || leader_is_late(self);
+}
+
 void pawl__news_deliver(struct pawl__file_engine *self, bool driven)
 {
     pthread_mutex_lock(&self->mutex);
@@ -437,7 +465,7 @@ void pawl__news_deliver(struct pawl__file_engine *self, bool driven)
     if (attend) {
         self->keeper_asked = true;
     }
-    if (self->leader != NULL && first_due(self) < self->leader_due_us) {
+    if (leader_is_late(self)) {
         pawl__waiter_nudge(self->leader); /* it cannot leave without the mutex */
     }
     pthread_mutex_unlock(&self->mutex);

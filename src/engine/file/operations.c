@@ -3,9 +3,9 @@
  *
  * Acquire: open the file if it is not open, register as a waiter if the core watches, lock byte 0,
  * look whether the path still leads to this file, count the token up. Release: unlock byte 0, ask
- * whether anybody waits on byte 1, and only then touch the file. No wake-up is lost: a waiter locks
- * byte 1 and starts to listen *before* it tries byte 0. If its try failed, the release that it
- * waits for comes after the try, and so sees byte 1 taken.
+ * whether anybody waits on byte 1, and only then touch the file; look at the path. No wake-up is
+ * lost: a waiter locks byte 1 and starts to listen *before* it tries byte 0. If its try failed, the
+ * release that it waits for comes after the try, and so sees byte 1 taken.
  *
  * Locality: any thread, with the engine's mutex held. All of it is fast system calls. */
 #include "engine/file/file.h"
@@ -79,13 +79,11 @@ static pawl_status take(
     if (status != PAWL_OK) {
         return status;
     }
-    status = pawl__lockfile_grant(&place->file, &self->record, &grant);
+    status = pawl__place_grant(self, place, &grant);
     if (status != PAWL_OK) {
         pawl__place_unlock(self, place, PAWL__BYTE_HOLD);
         return status;
     }
-    place->id = grant.id;
-    place->token = grant.token;
     place->wake_due = false;
     pawl__place_set_held(self, place, true);
     return PAWL_OK;
@@ -153,12 +151,13 @@ static void show_count(
 static void release(
     struct pawl__file_engine *self, struct pawl__file_place *place, struct pawl__op *op)
 {
-    if (confirm(self, place, op->id) == PAWL_LOST) {
+    if (!place->held || place->id != op->id) {
         answer(op, PAWL__GONE);
         return;
     }
     op->others = pawl__place_release(self, place);
-    answer(op, PAWL__DONE);
+    bool lost = pawl__place_check_released(self, place) == PAWL_LOST;
+    answer(op, lost ? PAWL__GONE : PAWL__DONE);
 }
 
 /* Byte 0 stays locked; only the record tells that the tenure is another one. */
@@ -174,14 +173,12 @@ static void pass(
         answer(op, PAWL__LEFT);
         return;
     }
-    struct pawl__grant grant = {.id = op->heir_id, .token = place->token + 1};
-    pawl_status status = pawl__lockfile_grant(&place->file, &self->record, &grant);
+    struct pawl__grant grant = {.id = op->heir_id, .token = place->token + 1, .ours = true};
+    pawl_status status = pawl__place_grant(self, place, &grant);
     if (status != PAWL_OK) {
         fail(op, status);
         return;
     }
-    place->id = grant.id;
-    place->token = grant.token;
     op->token = grant.token;
     answer(op, PAWL__DONE);
 }
@@ -226,7 +223,7 @@ static void adopt(struct pawl__file_engine *self, struct pawl__file_place *place
     const struct pawl__lockfile *fresh)
 {
     place->file = *fresh;
-    if (place->watched && pawl__lockfile_lock(&place->file, PAWL__BYTE_WAIT) != PAWL_OK) {
+    if (place->watched && pawl__place_register(place) != PAWL_OK) {
         pawl__lockfile_close(&place->file); /* the next acquire opens it again */
         return;
     }
@@ -288,7 +285,7 @@ static void watch(
         if (place->file.fd < 0) {
             status = pawl__place_open(self, place, true);
         } else {
-            status = pawl__lockfile_lock(&place->file, PAWL__BYTE_WAIT);
+            status = pawl__place_register(place);
             pawl__news_begin(self, place);
         }
     }

@@ -2,6 +2,19 @@
 /* The lock file of one place: kept open from one operation to the next, closed when it turns out to
  * be no longer the one that its path leads to.
  *
+ * Alone. A process that takes a lock again and again, with nobody else near, need not read its own
+ * token back each time, nor ask each time whether anybody waits. After a few grants in a row it
+ * begins to hear of everybody who opens the file, and writes "alone" into the record. From then on
+ * whoever else locks a byte of the file (to hold the lock, or to wait for it), and then reads that
+ * record, opens the file once more before it goes on. So:
+ *  - If somebody else was granted the lock, it opened the file while it held it, and we hear of
+ *    that when we have locked the byte ourselves. If we hear nothing, the last token is ours.
+ *  - If somebody waits whose try failed, it opened the file before that try, and so before our
+ *    release; or it read the record before "alone" stood there, and then it had registered before
+ *    we asked, once, at the first release after that.
+ * What is heard ends it, until the next grant. Nothing is written later or less often than
+ * otherwise: who reads the file finds what it would find without all this.
+ *
  * Locality: any thread, with the engine's mutex held. */
 #include "engine/file/file.h"
 
@@ -10,6 +23,7 @@
 #include <assert.h>
 
 #define TRIES_MAX 16      /* how often the file may be replaced under our hands in one operation */
+#define ALONE_STREAK 4    /* so many grants in a row, and we believe to be alone */
 #define IDLE_COUNT_MAX 64 /* files kept open only to be faster next time */
 
 void pawl__place_close(struct pawl__file_engine *self, struct pawl__file_place *place)
@@ -21,6 +35,7 @@ void pawl__place_close(struct pawl__file_engine *self, struct pawl__file_place *
     }
     pawl__news_end(self, place);
     pawl__lockfile_close(&place->file);
+    place->streak = 0;
 }
 
 static bool close_oldest_idle(struct pawl__file_engine *self)
@@ -49,6 +64,18 @@ void pawl__place_settle(struct pawl__file_engine *self, struct pawl__file_place 
     }
 }
 
+pawl_status pawl__place_register(struct pawl__file_place *place)
+{
+    pawl_status status = pawl__lockfile_lock(&place->file, PAWL__BYTE_WAIT);
+    if (status == PAWL_OK && pawl__lockfile_is_alone(&place->file)) {
+        status = pawl__lockfile_announce(&place->file);
+        if (status != PAWL_OK) {
+            pawl__lockfile_unlock(&place->file, PAWL__BYTE_WAIT);
+        }
+    }
+    return status;
+}
+
 pawl_status pawl__place_open(
     struct pawl__file_engine *self, struct pawl__file_place *place, bool create)
 {
@@ -66,7 +93,7 @@ pawl_status pawl__place_open(
         return status;
     }
     if (place->watched) {
-        status = pawl__lockfile_lock(&place->file, PAWL__BYTE_WAIT);
+        status = pawl__place_register(place);
         if (status != PAWL_OK) {
             pawl__lockfile_close(&place->file);
             return status;
@@ -127,6 +154,23 @@ pawl_status pawl__place_check(struct pawl__file_engine *self, struct pawl__file_
     return status;
 }
 
+/* Find out the token of the grant. If we are alone we know it, unless the news tell otherwise. */
+static pawl_status prepare(
+    struct pawl__file_engine *self, struct pawl__file_place *place, struct pawl__grant *grant)
+{
+    if (place->alone) {
+        pawl__news_drain(self);
+    }
+    if (place->alone) {
+        grant->token = place->token + 1;
+        grant->ours = true;
+        return PAWL_OK;
+    }
+    pawl_status status = pawl__lockfile_prepare(&place->file, &self->record, grant);
+    pawl__news_drain(self);
+    return status;
+}
+
 /* Lock a byte of the open file, prepare the grant if there is to be one, and look at the path.
  * PAWL_LOST: it leads elsewhere, and the file was let go. */
 static pawl_status lock_once(struct pawl__file_engine *self, struct pawl__file_place *place,
@@ -135,9 +179,10 @@ static pawl_status lock_once(struct pawl__file_engine *self, struct pawl__file_p
     pawl_status status = pawl__lockfile_lock(&place->file, byte);
     bool locked = status == PAWL_OK;
     if (locked && grant != NULL) {
-        status = pawl__lockfile_prepare(&place->file, &self->record, grant);
+        status = prepare(self, place, grant);
+    } else {
+        pawl__news_drain(self);
     }
-    pawl__news_drain(self);
     if (place->file.fd < 0) {
         return PAWL_LOST; /* what we held ourselves is lost, and let go already */
     }
@@ -182,13 +227,84 @@ pawl_status pawl__place_lock_break(struct pawl__file_engine *self, struct pawl__
     return lock_current(self, place, PAWL__BYTE_BREAK, NULL);
 }
 
+/* Whether to ask to be told of who comes. */
+static bool is_solitary(struct pawl__file_engine *self, struct pawl__file_place *place)
+{
+    return place->streak >= ALONE_STREAK && self->directory.is_local && !place->watched &&
+           pawl__news_hear_opens(self, place);
+}
+
+pawl_status pawl__place_grant(
+    struct pawl__file_engine *self, struct pawl__file_place *place, struct pawl__grant *grant)
+{
+    bool was_alone = place->alone;
+    if (grant->announce) {
+        pawl_status status = pawl__lockfile_announce(&place->file);
+        if (status != PAWL_OK) {
+            return status;
+        }
+    }
+    if (!was_alone) {
+        bool again = grant->ours && grant->token == place->token + 1;
+        place->streak = again ? place->streak + 1 : 0;
+    }
+    grant->alone = was_alone || is_solitary(self, place);
+    place->alone = false; /* if the record is written in part only */
+    pawl_status status = pawl__lockfile_grant(&place->file, &self->record, grant);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    place->id = grant->id;
+    place->token = grant->token;
+    place->alone = grant->alone;
+    place->unawaited = place->unawaited && was_alone;
+    return PAWL_OK;
+}
+
+/* Nobody is missed who waits: its try failed, so the unlock comes after the try, and the question
+ * after the unlock. */
+static bool is_awaited(struct pawl__file_place *place)
+{
+    if (place->alone && place->unawaited) {
+        return false;
+    }
+    place->unawaited = !pawl__lockfile_is_taken(&place->file, PAWL__BYTE_WAIT);
+    return !place->unawaited;
+}
+
 bool pawl__place_release(struct pawl__file_engine *self, struct pawl__file_place *place)
 {
     pawl__place_set_held(self, place, false);
-    pawl__place_unlock(self, place, PAWL__BYTE_HOLD);
-    if (place->file.fd < 0 || !pawl__lockfile_is_taken(&place->file, PAWL__BYTE_WAIT)) {
+    if (place->watched) {
+        pawl__place_unlock(self, place, PAWL__BYTE_HOLD);
+    } else if (!pawl__lockfile_unlock_all(&place->file)) {
+        pawl__place_lose(self, place, true);
+    }
+    pawl__news_drain(self);
+    if (place->file.fd < 0 || !is_awaited(place)) {
         return false;
     }
     pawl__lockfile_touch(&place->file);
     return true;
+}
+
+/* The path is looked at after the unlock: what happens to it before is never missed. What has
+ * happened to it since is no loss of ours. Who was granted the lock in this file after us had
+ * locked it after our unlock, and looked at the path after that; so it led here until then. */
+pawl_status pawl__place_check_released(
+    struct pawl__file_engine *self, struct pawl__file_place *place)
+{
+    if (place->file.fd < 0) {
+        return PAWL_OK;
+    }
+    pawl_status status = pawl__place_check(self, place);
+    if (status == PAWL_LOST) {
+        struct pawl__record last;
+        bool read = pawl__lockfile_read(&place->file, &last) == PAWL_OK;
+        if (read && pawl__record_token(&last) > place->token) {
+            status = PAWL_OK;
+        }
+        pawl__place_lose(self, place, false);
+    }
+    return status;
 }

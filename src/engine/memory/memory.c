@@ -8,24 +8,37 @@
  * holder's lasts and asks again then.
  *
  * One mutex guards all tables and the list of them. It is never held while a host is called. A host
- * that is being called counts as visited, and its stop() waits until the visitors have left. */
+ * that is being called counts as visited, and its stop() waits until the visitors have left.
+ *
+ * People who look get a copy of what stood in the table at one moment. Who watches looks now and
+ * then whether anything was done to the table. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/limits.h"
 #include "engine/memory/table.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define LOOK_MS 5 /* between two looks of a watch */
 
 struct shared {
     struct pawl__list node; /* in the list of all */
     char *name;
-    unsigned users;
+    struct pawl__list instances; /* its users */
+    uint64_t changes;            /* counts operations */
     struct pawl__memory_table table;
 };
 
 struct instance {
+    struct pawl__list node; /* in the shared one's list */
+    int64_t began_us;
     struct pawl__memory_client client;
     struct pawl__host *host;
     struct shared *shared;
@@ -87,25 +100,27 @@ static struct shared *shared_new(const char *name)
         pawl__free(shared);
         return NULL;
     }
+    pawl__list_init(&shared->instances);
     pawl__list_push(&all, &shared->node);
     return shared;
 }
 
-static struct shared *shared_use(const char *name)
+static struct shared *shared_use(const char *name, struct instance *instance)
 {
     struct shared *shared = shared_find(name);
     if (shared == NULL) {
         shared = shared_new(name);
     }
     if (shared != NULL) {
-        shared->users++;
+        pawl__list_push(&shared->instances, &instance->node);
     }
     return shared;
 }
 
-static void shared_leave(struct shared *shared)
+static void shared_leave(struct shared *shared, struct instance *instance)
 {
-    if (--shared->users == 0) {
+    pawl__list_remove(&instance->node);
+    if (pawl__list_empty(&shared->instances)) {
         pawl__list_remove(&shared->node);
         pawl__memory_free(&shared->table);
         pawl__free(shared->name);
@@ -127,15 +142,16 @@ static pawl_status memory_open(struct pawl__url *url, struct pawl__host *host, v
     if (instance == NULL) {
         return pawl__fail(PAWL_NO_MEMORY, "no memory for the client");
     }
+    instance->host = host;
+    instance->began_us = pawl__now_us();
+    pawl__memory_join(&instance->client, host->uuid);
     lock();
-    instance->shared = shared_use(url->path);
+    instance->shared = shared_use(url->path, instance);
     unlock();
     if (instance->shared == NULL) {
         pawl__free(instance);
         return pawl__fail(PAWL_NO_MEMORY, "no memory for the table of locks");
     }
-    instance->host = host;
-    pawl__memory_join(&instance->client, host->uuid);
     *self_out = instance;
     return PAWL_OK;
 }
@@ -165,7 +181,7 @@ static void memory_close(void *self)
     struct instance *instance = self;
     memory_stop(instance);
     lock();
-    shared_leave(instance->shared);
+    shared_leave(instance->shared, instance);
     unlock();
     pawl__free(instance);
 }
@@ -210,6 +226,7 @@ static void memory_submit(void *self, struct pawl__op *ops, bool driven)
     struct pawl__memory_table *table = &instance->shared->table;
     lock();
     int64_t now_us = pawl__now_us();
+    instance->shared->changes++;
     for (struct pawl__op *op = ops; op != NULL; op = op->next) {
         if (instance->stopped) {
             op->answer = PAWL__FAILED;
@@ -224,6 +241,185 @@ static void memory_submit(void *self, struct pawl__op *ops, bool driven)
     lock();
     wake_due(table);
     unlock();
+}
+
+/* ===== For people who look ===== */
+
+static struct instance *instance_find(const struct shared *shared, const char *uuid)
+{
+    for (struct pawl__list *node = shared->instances.next; node != &shared->instances;
+         node = node->next) {
+        struct instance *instance = PAWL__CONTAINER(node, struct instance, node);
+        if (strcmp(instance->client.uuid, uuid) == 0) {
+            return instance;
+        }
+    }
+    return NULL;
+}
+
+static int64_t count_watches(const struct pawl__memory_entry *entry)
+{
+    int64_t count = 0;
+    for (const struct pawl__list *node = entry->watches.next; node != &entry->watches;
+         node = node->next) {
+        count++;
+    }
+    return count;
+}
+
+/* Whoever holds is this very process. Its client may be closed already. */
+static void describe_holder(
+    const struct shared *shared, const struct pawl__memory_entry *from, pawl_entry *entry)
+{
+    const struct instance *instance = instance_find(shared, from->uuid);
+    snprintf(
+        entry->holder, sizeof entry->holder, "%s:%llu", from->uuid, (unsigned long long)from->id);
+    if (gethostname(entry->host, sizeof entry->host) != 0) {
+        entry->host[0] = '\0';
+    }
+    entry->host[sizeof entry->host - 1] = '\0';
+    snprintf(entry->command, sizeof entry->command, "%s", program_invocation_short_name);
+    entry->pid = getpid();
+    entry->since_ms = instance == NULL ? -1 : (pawl__now_us() - instance->began_us) / 1000;
+}
+
+/* The name is set already. The mutex is held. */
+static void describe(
+    const struct shared *shared, const struct pawl__memory_entry *from, pawl_entry *entry)
+{
+    int64_t now_us = pawl__now_us();
+    entry->kind = PAWL_MUTEX;
+    entry->held = from->held && now_us < from->expires_us;
+    entry->token = from->token;
+    entry->waiters = count_watches(from);
+    if (entry->held) {
+        entry->hold_count = from->count;
+        entry->remaining_ms = (from->expires_us - now_us + 999) / 1000;
+        describe_holder(shared, from, entry);
+    }
+}
+
+/* Copies of all that is held and matches; to be freed. False: no memory. */
+static bool take_copies(
+    struct shared *shared, const char *pattern, pawl_entry **entries_out, size_t *count_out)
+{
+    struct pawl__map *map = &shared->table.entries;
+    size_t count = 0;
+    pawl_entry *entries = pawl__alloc((map->count + 1) * sizeof *entries);
+    *entries_out = entries;
+    if (entries == NULL) {
+        return false;
+    }
+    for (struct pawl__map_node *node = NULL; (node = pawl__map_next(map, node)) != NULL;) {
+        pawl_entry *entry = &entries[count];
+        memset(entry, 0, sizeof *entry);
+        entry->size = sizeof *entry;
+        memcpy(entry->name, node->key, node->key_size);
+        describe(shared, PAWL__CONTAINER(node, struct pawl__memory_entry, node), entry);
+        count += entry->held && pawl__glob_matches(pattern, entry->name, node->key_size);
+    }
+    *count_out = count;
+    return true;
+}
+
+static pawl_status memory_list(void *self, const char *pattern, pawl_entry_callback each, void *arg)
+{
+    struct instance *instance = self;
+    pawl_entry *entries = NULL;
+    size_t count = 0;
+    lock();
+    bool copied = take_copies(instance->shared, pattern, &entries, &count);
+    unlock();
+    if (!copied) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for the list of locks");
+    }
+    for (size_t i = 0; i < count && each(&entries[i], arg); i++) {
+    }
+    pawl__free(entries);
+    return PAWL_OK;
+}
+
+static pawl_status memory_look(
+    void *self, const char *name, size_t name_size, pawl_entry *entry_out)
+{
+    struct instance *instance = self;
+    entry_out->waiters = 0;
+    lock();
+    const struct pawl__memory_entry *found =
+        pawl__memory_look(&instance->shared->table, name, name_size);
+    if (found != NULL) {
+        describe(instance->shared, found, entry_out);
+    }
+    unlock();
+    return PAWL_OK;
+}
+
+/* What a watch has seen of the table's changes. */
+struct lookout {
+    uint64_t seen;
+};
+
+static uint64_t changes_of(const struct instance *instance)
+{
+    lock();
+    uint64_t changes = instance->shared->changes;
+    unlock();
+    return changes;
+}
+
+static pawl_status memory_watch_open(void *self, const char *pattern, void **watch_out)
+{
+    (void)pattern;
+    struct lookout *lookout = pawl__alloc(sizeof *lookout);
+    if (lookout == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory to watch the locks");
+    }
+    lookout->seen = changes_of(self);
+    *watch_out = lookout;
+    return PAWL_OK;
+}
+
+static pawl_status memory_watch_wait(
+    void *self, void *watch, int64_t deadline_us, struct pawl__hint *hint_out)
+{
+    struct lookout *lookout = watch;
+    uint64_t changes = changes_of(self);
+    while (changes == lookout->seen && pawl__now_us() < deadline_us) {
+        poll(NULL, 0, LOOK_MS);
+        changes = changes_of(self);
+    }
+    if (changes == lookout->seen) {
+        return PAWL_BUSY;
+    }
+    lookout->seen = changes;
+    hint_out->name[0] = '\0';
+    hint_out->change = 0;
+    return PAWL_OK;
+}
+
+static void memory_watch_close(void *self, void *watch)
+{
+    (void)self;
+    pawl__free(watch);
+}
+
+static bool memory_watch_exact(void *self, void *watch)
+{
+    (void)self;
+    (void)watch;
+    return false;
+}
+
+static pawl_status memory_examine(void *self, pawl_finding_callback each, void *arg)
+{
+    (void)self;
+    static const pawl_finding finding = {.size = sizeof finding,
+        .verdict = PAWL_WARNING,
+        .topic = "reach",
+        .sentence = "these locks are kept in the memory of one process, and exclude nobody else",
+        .remedy = "for processes of one machine use file:///dir, for several hosts redis://host"};
+    each(&finding, arg);
+    return PAWL_OK;
 }
 
 static const char *const schemes[] = {"memory", NULL};
@@ -246,4 +442,11 @@ const struct pawl__engine pawl__engine_memory = {
     .drive = NULL,
     .poll = NULL,
     .pump = NULL,
+    .list = memory_list,
+    .look = memory_look,
+    .watch_open = memory_watch_open,
+    .watch_wait = memory_watch_wait,
+    .watch_close = memory_watch_close,
+    .watch_exact = memory_watch_exact,
+    .examine = memory_examine,
 };

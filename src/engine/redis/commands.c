@@ -20,7 +20,7 @@ enum {
 
 static const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
     &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-    &pawl__script_break, &pawl__script_rights};
+    &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
 
 static void head_init(struct pawl__script_head *head, const struct pawl__script *script,
     uint32_t key_count, uint32_t argument_count)

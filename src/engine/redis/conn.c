@@ -31,6 +31,7 @@ bool pawl__conn_init(
     conn->pending_end = &conn->pending;
     pthread_mutex_init(&conn->mutex, NULL);
     pawl__commands_init(&conn->commands, host->uuid, config->token_ttl_s);
+    pawl__introduction_init(&conn->introduction, host->uuid);
     pawl__link_init(&conn->link, config, &conn->doubt);
     pawl__slots_init(&conn->slots);
     pawl__seat_init(&conn->seat);
@@ -113,10 +114,27 @@ static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops,
     return slot;
 }
 
+/* Say who we are before these operations, if that is due; see introduce.h. The answer comes before
+ * theirs, so nobody has to wait for it. */
+static void introduce(struct pawl__conn *conn, const struct pawl__op *ops)
+{
+    const struct pawl__op *op = ops;
+    while (op != NULL && !pawl__introduction_is_due(&conn->introduction, op)) {
+        op = op->next;
+    }
+    const struct pawl__slot slot = {
+        .begin = pawl__link_position(&conn->link), .deadline_us = ops->deadline_us, .lazy = true};
+    if (op != NULL && pawl__slots_reserve(&conn->slots) &&
+        pawl__introduction_put(&conn->introduction, &conn->link.out, op)) {
+        pawl__slots_push(&conn->slots, &slot);
+    }
+}
+
 /* Queue one command for these operations on a READY connection. */
 void pawl__conn_put(
     struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects)
 {
+    introduce(conn, ops);
     const struct pawl__slot slot = slot_for(conn, ops, whole);
     if (pawl__slots_reserve(&conn->slots) &&
         pawl__command_put(&conn->commands, &conn->link.out, ops, whole)) {
@@ -164,6 +182,8 @@ static bool empty_slots(struct pawl__conn *conn, pawl_status status, const char 
         const struct pawl__slot slot = pawl__slots_pop(&conn->slots);
         if (slot.check != NULL) {
             pawl__conn_end_check(slot.check);
+        } else if (slot.ops == NULL) {
+            continue; /* who we are: it is said again */
         } else if (slot.begin < conn->link.sent_size) {
             writes = writes || pawl__command_writes(slot.ops->kind);
             pawl__effects_fail_all(effects, slot.ops, PAWL__UNKNOWN, status, true, sentence);
@@ -222,6 +242,7 @@ void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
     greet->warning = NULL;
     note_restart(conn, effects);
 
+    pawl__introduction_renew(&conn->introduction);
     conn->fenced = greet->fenced;
     conn->restricted = greet->restricted;
     pawl__commands_set_floor(&conn->commands, pawl__max64(greet->time_us, PAWL__TOKEN_FLOOR));
@@ -359,12 +380,23 @@ void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool drive
 
 /* ===== The end ===== */
 
+/* Unless something was left unheard, and may be held until its lease ends. */
+static void leave_no_trace(struct pawl__conn *conn)
+{
+    const bool all_heard = conn->slots.count == 0 && conn->pending == NULL;
+    if (all_heard && conn->introduction.made &&
+        !pawl__introduction_put_end(&conn->introduction, &conn->link.out)) {
+        return; /* for want of memory it goes by itself */
+    }
+}
+
 void pawl__conn_stop(struct pawl__conn *conn)
 {
     struct pawl__effects effects;
     pawl__effects_init(&effects);
     conn->stopped = true;
     if (conn->link.state == PAWL__LINK_READY) {
+        leave_no_trace(conn);
         pawl__link_flush(&conn->link); /* what nobody waits for may not have left yet */
     }
     empty_slots(

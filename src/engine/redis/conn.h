@@ -29,6 +29,7 @@
 
 #include "engine/redis/commands.h"
 #include "engine/redis/effects.h"
+#include "engine/redis/introduce.h"
 #include "engine/redis/link.h"
 #include "engine/redis/slots.h"
 
@@ -60,6 +61,7 @@ struct pawl__conn {
     struct pawl__op *pending; /* kept for the next connection, linked by next; engine[0] is set of
                                  those who nobody drives for */
     struct pawl__op **pending_end;
+    struct pawl__introduction introduction;
 
     /* Set once. */
     struct pawl__host *host;

@@ -38,19 +38,41 @@ static const struct rule rules[] = {
     {"MISCONF", PAWL_REFUSED, true, false, false,
         "the server cannot save its data and refuses writes; look at its disk and its log"},
     {"NOREPLICAS", PAWL_REFUSED, true, false, false,
-        "the server has fewer good replicas than min-replicas-to-write asks for"},
+        "the server has fewer good replicas than min-replicas-to-write asks for; start them, or "
+        "lower it"},
     {"READONLY", PAWL_REFUSED, true, false, true,
         "the server is a read-only replica; connect to its master"},
     {"MASTERDOWN", PAWL_REFUSED, true, false, true,
-        "the server is a replica that has lost its master"},
-    {"LOADING", PAWL_REFUSED, true, false, false, "the server is still loading its data"},
-    {"BUSY", PAWL_REFUSED, true, false, false, "the server is busy running somebody's script"},
+        "the server is a replica that has lost its master; connect to the master"},
+    {"LOADING", PAWL_REFUSED, true, false, false,
+        "the server is still loading its data; try again when it has finished"},
+    {"BUSY", PAWL_REFUSED, true, false, false,
+        "the server is busy running somebody's script; SCRIPT KILL may end that"},
     {"TRYAGAIN", PAWL_REFUSED, true, false, false, "the cluster is moving the key at the moment"},
-    {"CLUSTERDOWN", PAWL_REFUSED, true, false, false, "the cluster is down"},
-    {"MOVED", PAWL_REFUSED, true, false, false, "the key belongs to another node of a cluster"},
+    {"CLUSTERDOWN", PAWL_REFUSED, true, false, false,
+        "the cluster is down; CLUSTER INFO says more"},
+    {"MOVED", PAWL_REFUSED, true, false, false,
+        "the key belongs to another node of a cluster; name a server that is none, or choose "
+        "another name"},
     {"ASK", PAWL_REFUSED, true, false, false, "the key is moving to another node of a cluster"},
     {"CROSSSLOT", PAWL_REFUSED, false, false, false,
         "the name's braces put its keys on different nodes of a cluster; choose another name"},
+};
+
+/* The same for errors without a code of their own: a part of the text. */
+static const struct rule uncoded[] = {
+    {"max number of clients", PAWL_UNAVAILABLE, true, false, false,
+        "the server has no room for another client; raise its maxclients, or end clients that "
+        "nobody needs (CLIENT LIST shows them)"},
+};
+
+/* About the lock's token counter: the script says so, or INCR does. Stands behind the key. */
+static const struct rule counters[] = {
+    {"TOKENTYPE", PAWL_REFUSED, false, false, false,
+        "which is to count its tokens, is something else (a hash, a list, ...): choose another "
+        "name or remove the key"},
+    {"not an integer", PAWL_REFUSED, false, false, false,
+        "its token counter, is not a number or has reached the last one; remove the key"},
 };
 
 enum { DENIED_RULE = 1 };
@@ -72,12 +94,12 @@ static bool contains(const char *text, size_t size, const char *part)
     return memmem(text, size, part, strlen(part)) != NULL;
 }
 
-/* The same in the middle of a text: between two spaces. */
+/* The same in the middle of a text: a word of its own, perhaps with the minus of an error reply. */
 static bool contains_code(const char *text, size_t size, const char *code)
 {
     const size_t code_size = strlen(code);
     for (size_t i = 1; i + code_size < size; i++) {
-        if (text[i - 1] == ' ' && text[i + code_size] == ' ' &&
+        if ((text[i - 1] == ' ' || text[i - 1] == '-') && text[i + code_size] == ' ' &&
             memcmp(text + i, code, code_size) == 0) {
             return true;
         }
@@ -85,12 +107,17 @@ static bool contains_code(const char *text, size_t size, const char *code)
     return false;
 }
 
+/* Raised inside a script and told in the words of Redis 6, with or without its own in front. */
+static bool is_nested(const char *text, size_t size)
+{
+    return begins(text, size, "ERR Error running script") || begins(text, size, "@user_script");
+}
+
 bool pawl__redis_error_is_denial(const char *text, size_t text_size)
 {
     return pawl__redis_error_is(text, text_size, "NOPERM") ||
            contains(text, text_size, "The user executing the script can't") ||
-           (begins(text, text_size, "ERR Error running script") &&
-               contains_code(text, text_size, "NOPERM"));
+           (is_nested(text, text_size) && contains_code(text, text_size, "NOPERM"));
 }
 
 static const struct rule *find_rule(const char *text, size_t size)
@@ -98,11 +125,22 @@ static const struct rule *find_rule(const char *text, size_t size)
     if (pawl__redis_error_is_denial(text, size)) {
         return &rules[DENIED_RULE];
     }
-    const bool nested = begins(text, size, "ERR Error running script");
+    const bool nested = is_nested(text, size);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (pawl__redis_error_is(text, size, rules[i].code) ||
             (nested && contains_code(text, size, rules[i].code))) {
             return &rules[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct rule *find_part(
+    const struct rule *list, size_t count, const char *text, size_t size)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (contains(text, size, list[i].code)) {
+            return &list[i];
         }
     }
     return NULL;
@@ -127,29 +165,36 @@ const char *pawl__redis_show(
         shown, leaks ? sizeof hidden - 1 : without_place(text, text_size), out, out_size);
 }
 
+static struct pawl__verdict verdict_by(const struct rule *rule, char *sentence)
+{
+    return (struct pawl__verdict){
+        rule->status, rule->again, rule->foreign, rule->demoted, rule->meaning, sentence};
+}
+
 struct pawl__verdict pawl__redis_judge(
     const char *text, size_t text_size, const char *name, size_t name_size, const char *secret)
 {
+    static const struct rule unknown = {NULL, PAWL_PROTOCOL, false, false, false, NULL};
     char shown[SHOWN_SIZE];
     char shown_name[SHOWN_NAME_SIZE];
     pawl__redis_show(text, text_size, secret, shown, sizeof shown);
     pawl__printable(name, name_size, shown_name, sizeof shown_name);
 
     const struct rule *rule = find_rule(text, text_size);
+    if (rule == NULL) {
+        rule = find_part(uncoded, sizeof uncoded / sizeof uncoded[0], text, text_size);
+    }
     if (rule != NULL) {
-        return (struct pawl__verdict){rule->status, rule->again, rule->foreign, rule->demoted,
-            pawl__format("lock '%s': %s (%s)", shown_name, rule->meaning, shown)};
+        return verdict_by(
+            rule, pawl__format("lock '%s': %s (%s)", shown_name, rule->meaning, shown));
     }
-    if (contains(text, text_size, "max number of clients")) {
-        return (struct pawl__verdict){PAWL_UNAVAILABLE, true, false, false,
-            pawl__format("the server has no room for another client (%s)", shown)};
+    rule = find_part(counters, sizeof counters / sizeof counters[0], text, text_size);
+    if (rule != NULL) {
+        const bool braces = memchr(name, '{', name_size) == NULL; /* as place.h has it */
+        return verdict_by(rule,
+            pawl__format("lock '%s': the key 'redisson_lock_token:%s%s%s', %s (%s)", shown_name,
+                braces ? "{" : "", shown_name, braces ? "}" : "", rule->meaning, shown));
     }
-    if (contains(text, text_size, "not an integer")) {
-        return (struct pawl__verdict){PAWL_REFUSED, false, false, false,
-            pawl__format("lock '%s': its token counter is not a number; remove the key "
-                         "'redisson_lock_token:...' of this lock (%s)",
-                shown_name, shown)};
-    }
-    return (struct pawl__verdict){PAWL_PROTOCOL, false, false, false,
-        pawl__format("lock '%s': the server answered with an error: %s", shown_name, shown)};
+    return verdict_by(&unknown,
+        pawl__format("lock '%s': the server answered with an error: %s", shown_name, shown));
 }

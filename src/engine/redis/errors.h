@@ -10,10 +10,11 @@
 
 struct pawl__verdict {
     pawl_status status;
-    bool again;     /* trying again later may help */
-    bool foreign;   /* the key is no lock, so whoever held it holds it no longer */
-    bool demoted;   /* the server takes no writes any more: look for it anew */
-    char *sentence; /* from pawl__format(); NULL: no memory */
+    bool again;          /* trying again later may help */
+    bool foreign;        /* the key is no lock, so whoever held it holds it no longer */
+    bool demoted;        /* the server takes no writes any more: look for it anew */
+    const char *meaning; /* what the server means, and a remedy, without a name; NULL: not known */
+    char *sentence;      /* from pawl__format(); NULL: no memory */
 };
 
 /* Judge an error reply to an operation on a name. Whatever stands in the text, the sentence is fit

@@ -22,6 +22,7 @@ enum {
     VERSION_MIN = 6,
     VERSION_WITH_ACL_CHECK = 7,
     SHOWN_SIZE = 160, /* of the server's words in a sentence */
+    USER_SIZE = 4 * sizeof((struct pawl__redis_config *)0)->shown_user,
 };
 
 static enum pawl__greet_result fail(struct pawl__greet *greet, pawl_status status, char *sentence)
@@ -113,6 +114,12 @@ void pawl__greet_free(struct pawl__greet *greet)
 
 /* ===== Errors ===== */
 
+/* For a command that somebody may paste into a shell. */
+static const char *quoted_user(const struct pawl__greet *greet, char out[USER_SIZE])
+{
+    return pawl__shell_word(greet->config->shown_user, out, USER_SIZE);
+}
+
 static enum pawl__greet_result fail_hello(struct pawl__greet *greet, const char *text, size_t size)
 {
     char shown[SHOWN_SIZE];
@@ -120,8 +127,10 @@ static enum pawl__greet_result fail_hello(struct pawl__greet *greet, const char 
     pawl__redis_show(text, size, greet->config->password, shown, sizeof shown);
     if (pawl__redis_error_is(text, size, "WRONGPASS")) {
         return fail(greet, PAWL_DENIED,
-            pawl__format("%s does not accept this user and password (user '%s')", peer,
-                greet->config->shown_user));
+            pawl__format("%s does not let user '%s' in: no such user, another password, or it is "
+                         "switched off; the password is what redis://user:password@host, "
+                         "?password_env=NAME or ?password_file=PATH says",
+                peer, greet->config->shown_user));
     }
     if (pawl__redis_error_is(text, size, "NOAUTH")) {
         return fail(greet, PAWL_DENIED,
@@ -140,7 +149,9 @@ static enum pawl__greet_result fail_hello(struct pawl__greet *greet, const char 
     }
     const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0, NULL);
     pawl__free(verdict.sentence);
-    return fail(greet, verdict.status, pawl__format("%s does not greet us: %s", peer, shown));
+    return fail(greet, verdict.status,
+        verdict.meaning != NULL ? pawl__format("%s: %s (%s)", peer, verdict.meaning, shown)
+                                : pawl__format("%s does not greet us: %s", peer, shown));
 }
 
 static enum pawl__greet_result fail_strange(struct pawl__greet *greet, const char *command)
@@ -149,19 +160,42 @@ static enum pawl__greet_result fail_strange(struct pawl__greet *greet, const cha
         pawl__format("%s answers %s as no Redis server does", greet->config->peer, command));
 }
 
+/* How many databases there are, only CONFIG would tell, which few users may ask. */
+static enum pawl__greet_result fail_database(struct pawl__greet *greet, const char *shown)
+{
+    const char *peer = greet->config->peer;
+    const long long db = (long long)greet->config->db;
+    if (strstr(shown, "cluster mode") != NULL) {
+        return fail(greet, PAWL_INVALID,
+            pawl__format("%s is a node of a cluster, which has database 0 alone; leave the %lld "
+                         "out of the URL (%s)",
+                peer, db, shown));
+    }
+    return fail(greet, PAWL_INVALID,
+        pawl__format("%s has no database %lld: they are counted from 0, and there are 16 unless "
+                     "`databases` in its configuration says otherwise; choose another in the URL, "
+                     "or raise that (%s)",
+            peer, db, shown));
+}
+
 static enum pawl__greet_result fail_select(struct pawl__greet *greet, const char *text, size_t size)
 {
     char shown[SHOWN_SIZE];
+    char user[USER_SIZE];
     pawl__redis_show(text, size, greet->config->password, shown, sizeof shown);
     const long long db = (long long)greet->config->db;
     if (pawl__redis_error_is_denial(text, size)) {
         return fail(greet, PAWL_DENIED,
-            pawl__format("the user may not choose database %lld; add: ACL SETUSER %s +select", db,
-                greet->config->shown_user));
+            pawl__format("the user may not choose database %lld; add the right with: redis-cli ACL "
+                         "SETUSER %s +select",
+                db, quoted_user(greet, user)));
     }
     const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0, NULL);
     pawl__free(verdict.sentence);
-    return fail(greet, verdict.status == PAWL_PROTOCOL ? PAWL_INVALID : verdict.status,
+    if (verdict.status == PAWL_PROTOCOL) {
+        return fail_database(greet, shown);
+    }
+    return fail(greet, verdict.status,
         pawl__format("%s does not give us database %lld: %s", greet->config->peer, db, shown));
 }
 
@@ -188,6 +222,22 @@ static bool role_is_fit(const struct pawl__greet *greet, const struct pawl__resp
            pawl__resp_text_equals(reader, role, "master");
 }
 
+/* Why a server of this mode is no place for locks; NULL: it is one. Who only looks may look at a
+ * node of a cluster. */
+static const char *judge_mode(const struct pawl__greet *greet,
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *mode)
+{
+    if (pawl__resp_text_equals(reader, mode, "sentinel")) {
+        return "a Sentinel, which keeps no locks; name the server it watches";
+    }
+    if (pawl__resp_text_equals(reader, mode, "cluster") && greet->doubt != NULL &&
+        greet->config->settings.guard != PAWL_GUARD_OFF) {
+        return "a node of a cluster, where most names belong to other nodes; name a server that "
+               "stands alone (this version of pawl does not speak to clusters yet)";
+    }
+    return NULL;
+}
+
 static enum pawl__greet_result take_hello(struct pawl__greet *greet,
     const struct pawl__resp_reader *reader, const struct pawl__resp_node *reply)
 {
@@ -201,10 +251,9 @@ static enum pawl__greet_result take_hello(struct pawl__greet *greet,
     }
     greet->client_id = id->integer;
     greet->version_major = major_version(reader, pawl__resp_map_get(reader, reply, "version"));
-    if (mode != NULL && pawl__resp_text_equals(reader, mode, "sentinel")) {
-        return fail(greet, PAWL_REFUSED,
-            pawl__format("%s is a Sentinel, which keeps no locks; name the server it watches",
-                greet->config->peer));
+    const char *unfit = mode != NULL ? judge_mode(greet, reader, mode) : NULL;
+    if (unfit != NULL) {
+        return fail(greet, PAWL_REFUSED, pawl__format("%s is %s", greet->config->peer, unfit));
     }
     if (greet->version_major < VERSION_MIN) {
         return fail_hello(greet, "NOPROTO", strlen("NOPROTO"));
@@ -300,10 +349,11 @@ static enum pawl__greet_result take_info(struct pawl__greet *greet,
         return fail_hello(greet, text, reply->text_size);
     }
     if (greet->config->settings.guard != PAWL_GUARD_OFF) {
+        char user[USER_SIZE];
         warn(greet,
-            pawl__format("%s does not let us look whether it may evict locks; add: ACL SETUSER %s "
-                         "+info",
-                greet->config->peer, greet->config->shown_user));
+            pawl__format("%s does not let us look whether it may evict locks; add the right with: "
+                         "redis-cli ACL SETUSER %s +info",
+                greet->config->peer, quoted_user(greet, user)));
     }
     return say_rest(greet, out);
 }
@@ -317,10 +367,11 @@ static enum pawl__greet_result take_kill(
     greet->fenced =
         !greet->doubt->older && reply->type == PAWL__RESP_INTEGER && (meant || reply->integer > 0);
     if (pawl__resp_is_error(reply)) {
+        char user[USER_SIZE];
         warn(greet,
-            pawl__format("%s does not let us end an old connection of our own; add: ACL SETUSER %s "
-                         "+client|kill",
-                greet->config->peer, greet->config->shown_user));
+            pawl__format("%s does not let us end an old connection of our own; add the right with: "
+                         "redis-cli ACL SETUSER %s '+client|kill'",
+                greet->config->peer, quoted_user(greet, user)));
     }
     greet->step = PAWL__GREET_LOAD;
     return PAWL__GREET_MORE;
@@ -355,10 +406,11 @@ static enum pawl__greet_result take_rights(struct pawl__greet *greet,
         return put_probe(out, true) ? PAWL__GREET_MORE : fail_memory(greet);
     }
     if (pawl__resp_is_error(reply) && pawl__redis_error_is_denial(text, reply->text_size)) {
+        char user[USER_SIZE];
         return fail(greet, PAWL_DENIED,
-            pawl__format("%s does not let the user run scripts; add: ACL SETUSER %s +evalsha +eval "
-                         "+script|load",
-                greet->config->peer, greet->config->shown_user));
+            pawl__format("%s does not let the user run scripts; add the rights with: redis-cli ACL "
+                         "SETUSER %s +evalsha +eval '+script|load'",
+                greet->config->peer, quoted_user(greet, user)));
     }
     greet->restricted = pawl__rights_any_missing(reply);
     return finish(greet);

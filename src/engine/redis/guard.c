@@ -1,89 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judging INFO; guard.h says what for. The text is lines "field:value" with CRLF, and titles with
- * '#'. */
+/* Judging INFO; guard.h says what for. */
 #include "engine/redis/guard.h"
+
+#include "engine/redis/info.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct value {
-    const char *text; /* NULL: there is no such field */
-    size_t size;
-};
-
-static struct value value_of(const char *info, size_t info_size, const char *field)
+static bool is_present_and_not(struct pawl__info_value value, const char *text)
 {
-    const size_t field_size = strlen(field);
-    const char *end = info + info_size;
-    for (const char *line = info; line < end;) {
-        const char *line_end = memchr(line, '\n', (size_t)(end - line));
-        const char *stop = line_end != NULL ? line_end : end;
-        const size_t size = (size_t)(stop - line);
-        if (size > field_size && line[field_size] == ':' && memcmp(line, field, field_size) == 0) {
-            const char *text = line + field_size + 1;
-            size_t text_size = (size_t)(stop - text);
-            if (text_size > 0 && text[text_size - 1] == '\r') {
-                text_size--;
-            }
-            return (struct value){text, text_size};
-        }
-        line = line_end != NULL ? line_end + 1 : end;
-    }
-    return (struct value){NULL, 0};
-}
-
-static bool is(struct value value, const char *text)
-{
-    return value.text != NULL && value.size == strlen(text) &&
-           memcmp(value.text, text, value.size) == 0;
-}
-
-static bool is_present_and_not(struct value value, const char *text)
-{
-    return value.text != NULL && !is(value, text);
-}
-
-/* Copy what fits and looks like a word; anything else becomes "". */
-static void copy_word(char *to, size_t to_size, struct value value)
-{
-    to[0] = '\0';
-    if (value.text == NULL || value.size >= to_size) {
-        return;
-    }
-    for (size_t i = 0; i < value.size; i++) {
-        if (value.text[i] <= ' ' || value.text[i] > '~') {
-            return;
-        }
-    }
-    memcpy(to, value.text, value.size);
-    to[value.size] = '\0';
-}
-
-/* A plain number of up to 18 digits; anything else is 0. */
-static int64_t number_of(struct value value)
-{
-    int64_t number = 0;
-    for (size_t i = 0; i < value.size; i++) {
-        if (value.size > 18 || value.text[i] < '0' || value.text[i] > '9') {
-            return 0;
-        }
-        number = number * 10 + (value.text[i] - '0');
-    }
-    return number;
+    return value.text != NULL && !pawl__info_is(value, text);
 }
 
 void pawl__redis_facts_read(struct pawl__redis_facts *facts, const char *info, size_t info_size)
 {
-    const struct value policy = value_of(info, info_size, "maxmemory_policy");
-    const struct value limit = value_of(info, info_size, "maxmemory");
-    copy_word(facts->run_id, sizeof facts->run_id, value_of(info, info_size, "run_id"));
-    copy_word(facts->policy, sizeof facts->policy, policy);
-    facts->time_us = number_of(value_of(info, info_size, "server_time_usec"));
-    facts->replica = is_present_and_not(value_of(info, info_size, "role"), "master");
-    facts->loading = is(value_of(info, info_size, "loading"), "1") ||
-                     is(value_of(info, info_size, "async_loading"), "1");
-    facts->failing_over =
-        is_present_and_not(value_of(info, info_size, "master_failover_state"), "no-failover");
+    const struct pawl__info_value policy = pawl__info_find(info, info_size, "maxmemory_policy");
+    const struct pawl__info_value limit = pawl__info_find(info, info_size, "maxmemory");
+    pawl__info_word(
+        pawl__info_find(info, info_size, "run_id"), facts->run_id, sizeof facts->run_id);
+    pawl__info_word(policy, facts->policy, sizeof facts->policy);
+    facts->time_us = pawl__info_number(pawl__info_find(info, info_size, "server_time_usec"));
+    facts->replica = is_present_and_not(pawl__info_find(info, info_size, "role"), "master");
+    facts->loading = pawl__info_is(pawl__info_find(info, info_size, "loading"), "1") ||
+                     pawl__info_is(pawl__info_find(info, info_size, "async_loading"), "1");
+    facts->failing_over = is_present_and_not(
+        pawl__info_find(info, info_size, "master_failover_state"), "no-failover");
     facts->evicts = is_present_and_not(limit, "0") && is_present_and_not(policy, "noeviction");
 }
 

@@ -9,15 +9,14 @@
 #include <assert.h>
 #include <string.h>
 
-static const char token_prefix[] = "redisson_lock_token";
-static const char channel_prefix[] = "redisson_lock__channel";
-
 enum {
-    PREFIX_SIZE_MAX = sizeof channel_prefix + 2, /* with its colon and the braces */
+    PREFIX_SIZE_MAX = sizeof PAWL__CHANNEL_PREFIX + 2, /* with its colon and the braces */
     BULK_SIZE_MAX = PAWL__NAME_SIZE_MAX + PREFIX_SIZE_MAX + 16,
 };
 
-static struct pawl__redis_text compose(
+_Static_assert(PAWL__COMPOSED_SIZE_MAX >= PAWL__NAME_SIZE_MAX + PREFIX_SIZE_MAX, "it fits");
+
+struct pawl__redis_text pawl__redis_compose(
     char *to, const char *prefix, const char *name, size_t name_size)
 {
     const bool braces = memchr(name, '{', name_size) == NULL;
@@ -53,8 +52,8 @@ bool pawl__redis_place_init(struct pawl__redis_place *place)
     assert(name_size > 0 && name_size <= PAWL__NAME_SIZE_MAX);
     char token[BULK_SIZE_MAX];
     char channel[BULK_SIZE_MAX];
-    place->token = compose(token, token_prefix, name, name_size);
-    place->channel = compose(channel, channel_prefix, name, name_size);
+    place->token = pawl__redis_compose(token, PAWL__TOKEN_PREFIX, name, name_size);
+    place->channel = pawl__redis_compose(channel, PAWL__CHANNEL_PREFIX, name, name_size);
 
     struct pawl__buffer buffer;
     size_t token_at = 0;

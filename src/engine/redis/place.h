@@ -16,6 +16,12 @@
 
 #include <stdatomic.h>
 
+#define PAWL__TOKEN_PREFIX "redisson_lock_token"
+#define PAWL__CHANNEL_PREFIX "redisson_lock__channel"
+#define PAWL__RW_CHANNEL_PREFIX "redisson_rwlock" /* of read/write locks */
+
+enum { PAWL__COMPOSED_SIZE_MAX = PAWL__NAME_SIZE_MAX + 32 }; /* of a name with its prefix */
+
 struct pawl__redis_text {
     const char *bytes;
     size_t size;
@@ -52,6 +58,10 @@ static inline struct pawl__redis_place *pawl__redis_place_of(struct pawl__place 
 {
     return (struct pawl__redis_place *)(void *)place;
 }
+
+/* The prefix, a colon, and the name in its braces, into room for PAWL__COMPOSED_SIZE_MAX bytes. */
+struct pawl__redis_text pawl__redis_compose(
+    char *to, const char *prefix, const char *name, size_t name_size);
 
 /* False: no memory. place->place is set already. */
 bool pawl__redis_place_init(struct pawl__redis_place *place);

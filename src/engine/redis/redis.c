@@ -4,12 +4,15 @@
  * names.
  *
  * Two connections. Commands share one (conn.h), led by one of the callers who wait; messages that a
- * lock was released come on the other (push.h), opened when a name is first watched. This file is
- * the seam: it takes operations apart by connection and has nothing else of its own. */
+ * lock was released come on the other (push.h), opened when a name is first watched. People who
+ * look at all locks have connections of their own (looking.h). This file is the seam: it takes
+ * operations apart by connection and has nothing else of its own. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/redis/conn.h"
+#include "engine/redis/looking.h"
 #include "engine/redis/push.h"
+#include "engine/redis/watching.h"
 
 /* Declared in core/engines.c, where all engines are listed. */
 extern const struct pawl__engine pawl__engine_redis;
@@ -18,6 +21,7 @@ struct redis {
     struct pawl__redis_config config;
     struct pawl__conn conn;
     struct pawl__push push;
+    struct pawl__looking looking;
 };
 
 static void redis_stop(void *self)
@@ -32,6 +36,7 @@ static void redis_close(void *self)
     struct redis *redis = self;
     pawl__push_close(&redis->push);
     pawl__conn_close(&redis->conn);
+    pawl__looking_close(&redis->looking);
     pawl__redis_config_free(&redis->config);
     pawl__free(redis);
 }
@@ -47,6 +52,7 @@ static pawl_status redis_open(struct pawl__url *url, struct pawl__host *host, vo
         pawl__free(redis);
         return status;
     }
+    pawl__looking_init(&redis->looking, host, &redis->config);
     const bool conn = pawl__conn_init(&redis->conn, host, &redis->config);
     const bool push =
         pawl__push_init(&redis->push, host, &redis->config, &redis->conn.watches_open);
@@ -144,6 +150,52 @@ static void redis_pump(void *self, const struct pollfd *fds, size_t count)
     pawl__push_pump(&redis->push);
 }
 
+static pawl_status redis_list(void *self, const char *pattern, pawl_entry_callback each, void *arg)
+{
+    struct redis *redis = self;
+    return pawl__looking_list(&redis->looking, pattern, each, arg);
+}
+
+static pawl_status redis_look(void *self, const char *name, size_t name_size, pawl_entry *entry_out)
+{
+    struct redis *redis = self;
+    return pawl__looking_look(&redis->looking, name, name_size, entry_out);
+}
+
+static pawl_status redis_watch_open(void *self, const char *pattern, void **watch_out)
+{
+    struct redis *redis = self;
+    struct pawl__watching *watching = NULL;
+    const pawl_status status = pawl__watching_open(&redis->looking, pattern, &watching);
+    *watch_out = watching;
+    return status;
+}
+
+static pawl_status redis_watch_wait(
+    void *self, void *watch, int64_t deadline_us, struct pawl__hint *hint_out)
+{
+    (void)self;
+    return pawl__watching_wait(watch, deadline_us, hint_out);
+}
+
+static void redis_watch_close(void *self, void *watch)
+{
+    (void)self;
+    pawl__watching_close(watch);
+}
+
+static bool redis_watch_exact(void *self, void *watch)
+{
+    (void)self;
+    return pawl__watching_exact(watch);
+}
+
+static pawl_status redis_examine(void *self, pawl_finding_callback each, void *arg)
+{
+    struct redis *redis = self;
+    return pawl__looking_examine(&redis->looking, each, arg);
+}
+
 static const char *const schemes[] = {"redis", "redis+unix", NULL};
 
 const struct pawl__engine pawl__engine_redis = {
@@ -164,4 +216,11 @@ const struct pawl__engine pawl__engine_redis = {
     .drive = redis_drive,
     .poll = redis_poll,
     .pump = redis_pump,
+    .list = redis_list,
+    .look = redis_look,
+    .watch_open = redis_watch_open,
+    .watch_wait = redis_watch_wait,
+    .watch_close = redis_watch_close,
+    .watch_exact = redis_watch_exact,
+    .examine = redis_examine,
 };

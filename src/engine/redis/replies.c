@@ -95,6 +95,10 @@ static bool take_reply(
         take_check(conn, &slot, reply);
         return true;
     }
+    if (slot.ops == NULL) {
+        pawl__introduction_answered(&conn->introduction, &conn->link.reader, reply);
+        return true;
+    }
     if (!slot.whole && pawl__resp_error_is(&conn->link.reader, reply, "NOSCRIPT")) {
         pawl__conn_put(
             conn, slot.ops, true, effects); /* nothing was done; the text loads it, too */

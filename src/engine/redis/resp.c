@@ -16,6 +16,7 @@
 #include "engine/redis/resp.h"
 
 #include "base/alloc.h"
+#include "engine/redis/resp_form.h"
 
 #include <assert.h>
 #include <string.h>
@@ -26,24 +27,6 @@ enum {
     INT64_DIGITS = 19,   /* of the largest 64-bit integer; so many never overflow 64 bits */
 };
 
-const struct pawl__resp_limits pawl__resp_limits_default = {
-    .reply_size = 4 << 20,
-    .bulk_size = 1 << 20,
-    .line_size = 64 << 10,
-    .element_count = 1 << 10,
-    .node_count = 8 << 10, /* 256 KiB of nodes */
-    .depth = 8,
-};
-
-const struct pawl__resp_limits pawl__resp_limits_listing = {
-    .reply_size = 4 << 20,
-    .bulk_size = 1 << 20,
-    .line_size = 64 << 10,
-    .element_count = 64 << 10,
-    .node_count = 128 << 10, /* 4 MiB of nodes */
-    .depth = 8,
-};
-
 _Static_assert(sizeof(struct pawl__resp_node) == 32, "the limits count 32 bytes a node");
 
 /* The bytes at hand. */
@@ -51,46 +34,6 @@ struct input {
     const char *data;
     size_t size;
 };
-
-void pawl__resp_init(struct pawl__resp_reader *reader, const struct pawl__resp_limits *limits)
-{
-    *reader = (struct pawl__resp_reader){0};
-    pawl__resp_set_limits(reader, limits);
-}
-
-void pawl__resp_free(struct pawl__resp_reader *reader)
-{
-    pawl__free(reader->nodes);
-    pawl__resp_init(reader, reader->limits);
-}
-
-void pawl__resp_reset(struct pawl__resp_reader *reader)
-{
-    reader->broken = NULL;
-    reader->data = NULL;
-    reader->at = 0;
-    reader->scanned = 0;
-    reader->body_open = false;
-    reader->depth = 0;
-    reader->node_count = 0;
-}
-
-/* How many nodes there may be before grow_nodes() has to be asked. */
-static void set_node_room(struct pawl__resp_reader *reader)
-{
-    const uint32_t count_max = reader->limits->node_count;
-    reader->node_room = reader->node_capacity < count_max ? reader->node_capacity : count_max;
-}
-
-void pawl__resp_set_limits(struct pawl__resp_reader *reader, const struct pawl__resp_limits *limits)
-{
-    assert(reader->at == 0);
-    assert(limits->depth <= PAWL__RESP_DEPTH_MAX);
-    assert(limits->reply_size <= INT32_MAX); /* offsets and sizes fit a node */
-    assert(limits->element_count <= INT32_MAX);
-    reader->limits = limits;
-    set_node_room(reader);
-}
 
 static enum pawl__resp_result broken(struct pawl__resp_reader *reader, const char *reason)
 {
@@ -116,7 +59,7 @@ static enum pawl__resp_result grow_nodes(struct pawl__resp_reader *reader)
     }
     reader->nodes = nodes;
     reader->node_capacity = capacity;
-    set_node_room(reader);
+    reader->node_room = capacity;
     return PAWL__RESP_COMPLETE;
 }
 
@@ -175,11 +118,6 @@ static inline enum pawl__resp_result take_leaf(struct pawl__resp_reader *reader,
 
 /* ===== Lines ===== */
 
-static inline bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
 static inline enum pawl__resp_result expect_line_end(
     struct pawl__resp_reader *reader, const struct input *in, size_t offset)
 {
@@ -203,7 +141,7 @@ static inline enum pawl__resp_result read_number(struct pawl__resp_reader *reade
     const size_t first = offset;
     const size_t stop = in->size - first > INT64_DIGITS ? first + INT64_DIGITS : in->size;
     uint64_t value = 0;
-    while (offset < stop && is_digit(in->data[offset])) {
+    while (offset < stop && pawl__resp_is_digit(in->data[offset])) {
         value = value * 10 + (uint64_t)(in->data[offset] - '0');
         offset++;
     }
@@ -213,7 +151,7 @@ static inline enum pawl__resp_result read_number(struct pawl__resp_reader *reade
     if (offset == first || (in->data[first] == '0' && (negative || offset - first > 1))) {
         return broken(reader, "a number is malformed");
     }
-    if (value > (uint64_t)INT64_MAX + (negative ? 1 : 0) || is_digit(in->data[offset])) {
+    if (value > (uint64_t)INT64_MAX + (negative ? 1 : 0) || pawl__resp_is_digit(in->data[offset])) {
         return broken(reader, "a number is too large");
     }
     *value_out = negative ? (int64_t)(0 - value) : (int64_t)value;
@@ -284,50 +222,6 @@ static enum pawl__resp_result read_boolean(struct pawl__resp_reader *reader, con
     return take_leaf(reader, PAWL__RESP_BOOLEAN, value ? 1 : 0, 4);
 }
 
-static size_t count_digits(const char *text, size_t size)
-{
-    size_t count = 0;
-    while (count < size && is_digit(text[count])) {
-        count++;
-    }
-    return count;
-}
-
-static bool is_big_number(const char *text, size_t size)
-{
-    const size_t sign = size > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-    return size > sign && count_digits(text + sign, size - sign) == size - sign;
-}
-
-/* Is it inf, nan, or digits with an optional point and an optional exponent? The value is not
- * worked out: nothing here asks for one, and strtod() would depend on the locale. */
-static bool is_double(const char *text, size_t size)
-{
-    size_t at = size > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-    if (size - at == 3 && (memcmp(text + at, "inf", 3) == 0 || memcmp(text + at, "nan", 3) == 0)) {
-        return true;
-    }
-    size_t digits = count_digits(text + at, size - at);
-    at += digits;
-    if (at < size && text[at] == '.') {
-        const size_t fraction = count_digits(text + at + 1, size - at - 1);
-        digits += fraction;
-        at += 1 + fraction;
-    }
-    if (digits > 0 && at < size && (text[at] == 'e' || text[at] == 'E')) {
-        return is_big_number(text + at + 1, size - at - 1);
-    }
-    return digits > 0 && at == size;
-}
-
-static bool is_well_formed(enum pawl__resp_type type, const char *text, size_t size)
-{
-    if (type == PAWL__RESP_DOUBLE) {
-        return is_double(text, size);
-    }
-    return type != PAWL__RESP_BIG || is_big_number(text, size);
-}
-
 /* A type whose text is the rest of its line. */
 static enum pawl__resp_result read_text_line(
     struct pawl__resp_reader *reader, const struct input *in, enum pawl__resp_type type)
@@ -338,7 +232,7 @@ static enum pawl__resp_result read_text_line(
     if (read != PAWL__RESP_COMPLETE) {
         return read;
     }
-    if (!is_well_formed(type, in->data + begin, size)) {
+    if (!pawl__resp_well_formed(type, in->data + begin, size)) {
         return broken(reader, "a number is malformed");
     }
     const enum pawl__resp_result taken = take_node(reader, type, 0, size + 3);

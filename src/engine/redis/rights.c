@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Missing rights in words; see rights.h. The reply is an array of "what:COMMAND". */
+/* Missing rights in words; see rights.h. The reply is an array of "what:COMMAND".
+ *
+ * The remedy is a command that can be pasted into a shell as it stands. A name becomes a pattern
+ * that matches it: what is not plain text in it is a '?', and a long one ends with a '*'. */
 #include "engine/redis/rights.h"
 
 #include "base/alloc.h"
@@ -10,8 +13,9 @@
 #include <string.h>
 
 enum {
-    TEXT_SIZE = 480, /* of the sentence */
-    SHOWN_SIZE = 64, /* of a key in it */
+    TEXT_SIZE = 480,            /* of the sentence */
+    SHOWN_SIZE = 64,            /* of a key or a user in it */
+    WORD_SIZE = 4 * SHOWN_SIZE, /* of the same for a shell */
 };
 
 /* What rights can be about, as the script says it, and how the access list names it. */
@@ -47,6 +51,35 @@ static void add_name(struct sentence *sentence, struct pawl__redis_text name)
     add_text(sentence, pawl__printable(name.bytes, name.size, shown, sizeof shown));
 }
 
+/* The sign and a pattern that matches the name. */
+static const char *pattern_of(char sign, struct pawl__redis_text name, char out[SHOWN_SIZE])
+{
+    size_t size = 0;
+    out[size++] = sign;
+    for (size_t i = 0; i < name.size; i++) {
+        const char c = name.bytes[i];
+        const bool special = strchr("*?[]\\^", c) != NULL;
+        if (size + 3 > SHOWN_SIZE - 1) {
+            out[size++] = '*';
+            break;
+        }
+        if (special) {
+            out[size++] = '\\';
+        }
+        out[size++] = (char)(c > ' ' && c <= '~' ? c : '?');
+    }
+    out[size] = '\0';
+    return out;
+}
+
+static void add_pattern(struct sentence *sentence, char sign, struct pawl__redis_text name)
+{
+    char pattern[SHOWN_SIZE];
+    char word[WORD_SIZE];
+    add(sentence, " ", 1);
+    add_text(sentence, pawl__shell_word(pattern_of(sign, name, pattern), word, sizeof word));
+}
+
 /* The command of an item if it is about this subject; size 0 otherwise. */
 static struct pawl__redis_text command_of(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *item, const struct subject *subject)
@@ -68,7 +101,7 @@ static void add_lower(struct sentence *sentence, struct pawl__redis_text text)
     }
 }
 
-/* "PTTL, HSET on key 'x'" and, for the remedy, "+pttl +hset ~x". */
+/* "PTTL, HSET on key 'x'" and, for the remedy, "+pttl +hset '~x'". */
 static void add_subject(struct sentence *problem, struct sentence *remedy,
     const struct pawl__resp_reader *reader, const struct pawl__resp_node *reply,
     const struct subject *subject)
@@ -89,9 +122,7 @@ static void add_subject(struct sentence *problem, struct sentence *remedy,
         add_text(problem, subject->kind);
         add_name(problem, subject->name);
         add_text(problem, "'");
-        add(remedy, " ", 1);
-        add(remedy, &subject->sign, 1);
-        add_name(remedy, subject->name);
+        add_pattern(remedy, subject->sign, subject->name);
     }
 }
 
@@ -116,6 +147,7 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
         add_subject(&problem, &remedy, reader, reply, &subjects[i]);
     }
-    return pawl__format(
-        "the user may not run %s; add: ACL SETUSER %s%s", problem.text, shown_user, remedy.text);
+    char user[WORD_SIZE];
+    return pawl__format("the user may not run %s; add the rights with: redis-cli ACL SETUSER %s%s",
+        problem.text, pawl__shell_word(shown_user, user, sizeof user), remedy.text);
 }

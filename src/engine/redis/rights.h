@@ -10,7 +10,7 @@
 /* Does the reply name anything at all? */
 bool pawl__rights_any_missing(const struct pawl__resp_node *reply);
 
-/* One sentence with every right that is missing and the words for ACL SETUSER that grant it. NULL:
+/* One sentence with every right that is missing and the command that grants it, for a shell. NULL:
  * no memory. */
 char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, const char *shown_user,

@@ -268,12 +268,13 @@ static void denied(struct pawl__push *push, struct pawl__redis_place *place, con
     const struct pawl__verdict verdict = pawl__redis_judge(
         text, text_size, place->place.name, place->place.name_size, push->config->password);
     char shown[SHOWN_SIZE];
+    char user[SHOWN_SIZE];
     char sentence[2 * SENTENCE_SIZE];
     snprintf(sentence, sizeof sentence,
-        "the user may not subscribe to '%s'; add: ACL SETUSER %s +subscribe "
-        "&redisson_lock__channel:*",
+        "the user may not subscribe to '%s'; add the right with: redis-cli ACL SETUSER %s "
+        "+subscribe '&redisson_lock__channel:*'",
         pawl__printable(place->channel.bytes, place->channel.size, shown, sizeof shown),
-        push->config->shown_user);
+        pawl__shell_word(push->config->shown_user, user, sizeof user));
     refuse(push, place, verdict.status, verdict.again,
         verdict.status == PAWL_DENIED || verdict.sentence == NULL ? sentence : verdict.sentence,
         effects);

@@ -184,7 +184,8 @@ static const char *name_of_script(const char *hex)
     } names[] = {{&pawl__script_acquire, "ACQUIRE"}, {&pawl__script_renew, "RENEW"},
         {&pawl__script_count, "COUNT"}, {&pawl__script_release, "RELEASE"},
         {&pawl__script_pass, "PASS"}, {&pawl__script_inspect, "INSPECT"},
-        {&pawl__script_break, "BREAK"}, {&pawl__script_rights, "RIGHTS"}};
+        {&pawl__script_break, "BREAK"}, {&pawl__script_rights, "RIGHTS"},
+        {&pawl__script_introduce, "INTRODUCE"}};
     for (size_t i = 0; i < COUNT(names); i++) {
         if (is_script(hex, names[i].script)) {
             return names[i].name;
@@ -201,6 +202,9 @@ static void add_command(struct text *order, const struct resp_words *words)
         name = name_of_script(hex);
     } else if (strcasecmp(name, "SCRIPT") == 0 || strcasecmp(name, "CLIENT") == 0) {
         name = words->items[1];
+    }
+    if (strcmp(name, "INTRODUCE") == 0) {
+        return; /* said when it is due, and nothing depends on it */
     }
     if (strcasecmp(name, "LOAD") == 0 && order->size >= 4 &&
         strcasecmp(order->data + order->size - 4, "LOAD") == 0) {

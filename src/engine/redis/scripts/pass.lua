@@ -5,8 +5,8 @@
 -- KEYS   1 the token counter, 2 the lock
 -- ARGV   1 the channel, 2 the owner string that releases, 3 the heir's owner string, 4 the heir's
 --        lease in ms, 5 how long a new token counter lives in s (0: ever), 6 what no token may be
---        below (see acquire.lua), 7 how many of the channel's subscribers are the client itself, or
---        -1: do not ask others at all
+--        below (see parts/token.lua), 7 how many of the channel's subscribers are the client
+--        itself, or -1: do not ask others at all
 -- Result > 0 passed on: the heir's token
 --        0   the tenure does not hold it
 --        -1  others wait: the tenure is released and the lock is free
@@ -18,34 +18,18 @@
 -- is set before the old one goes, so that the key, and with it the TTL, is there at all times; if
 -- the heir cannot get its lease all is as before.
 local passed = redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0
-local token
-if passed then
-    if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 then
-        return 0
-    end
-    token = tonumber(redis.call('GET', KEYS[1]) or '') or 0
-else
-    if ARGV[7] ~= '-1' then
-        local heard = redis.pcall('PUBLISH', ARGV[1], '0')
-        if type(heard) == 'number' and heard > tonumber(ARGV[7]) then
-            redis.call('HDEL', KEYS[2], ARGV[2])
-            return -1
-        end
-    end
-    token = redis.call('INCR', KEYS[1])
+if passed and redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 then
+    return 0
 end
-if token < tonumber(ARGV[6]) then
-    local now = redis.call('TIME')
-    local text = now[1] .. string.rep('0', 6 - #now[2]) .. now[2]
-    if tonumber(text) > token then
-        if ARGV[5] == '0' then
-            redis.call('SET', KEYS[1], text)
-        else
-            redis.call('SET', KEYS[1], text, 'EX', ARGV[5])
-        end
-        token = tonumber(text)
+if not passed and ARGV[7] ~= '-1' then
+    local heard = redis.pcall('PUBLISH', ARGV[1], '0')
+    if type(heard) == 'number' and heard > tonumber(ARGV[7]) then
+        redis.call('HDEL', KEYS[2], ARGV[2])
+        return -1
     end
 end
+local asked, counter_ttl, floor = passed, ARGV[5], ARGV[6]
+--include token
 if passed then
     redis.call('PEXPIRE', KEYS[2], ARGV[4])
     return token

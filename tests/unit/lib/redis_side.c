@@ -1,69 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the Redis engine have in common: a host that writes down what it is told, calls
- * that drive themselves to their end, and, where a test asks for it, a keeper. Included once by
- * each test program. */
-#ifndef PAWL_UNIT_REDIS_SIDE_H
-#define PAWL_UNIT_REDIS_SIDE_H
+/* The host and its calls; redis_side.h describes them from outside. */
+#include "redis_side.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/error.h"
-#include "core/engine.h"
-#include "support/fail.h"
-#include "support/resources.h"
-#include "support/server.h"
-#include "support/text.h"
-#include "support/thread.h"
-#include "support/wait.h"
-
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-enum {
-    BOUND_MS = 10000, /* for what must happen soon, on a machine that may be busy */
-    TIMEOUT_US = 1000000,
-    LEASE_US = 30000000,
-};
-
-extern const struct pawl__engine pawl__engine_redis;
-
-/* One client of the engine. */
-struct side {
-    struct pawl__host host;
-    void *self;
-    pthread_mutex_t mutex; /* guards the texts */
-    char log[1024];        /* all that was logged, line by line, as far as it fits */
-    char woken[64];        /* the last name that was woken */
-    _Atomic unsigned wakes;
-    _Atomic unsigned wakes_of_all;
-    _Atomic unsigned reconnects;
-    _Atomic unsigned attends;
-    _Atomic bool keeper_stops;
-    int keeper_wake;
-    pthread_t keeper;
-    bool has_keeper;
-};
-
-/* One operation and who waits for it. */
-struct call {
-    struct pawl__op op;
-    struct pawl__waiter waiter;
-};
-
-static inline struct side *side_of(struct pawl__host *host)
+static struct side *side_of(struct pawl__host *host)
 {
     return PAWL__CONTAINER(host, struct side, host);
 }
 
-static inline void on_complete(struct pawl__host *host, struct pawl__op *ops)
+static void on_complete(struct pawl__host *host, struct pawl__op *ops)
 {
     (void)host;
     while (ops != NULL) {
@@ -76,7 +20,7 @@ static inline void on_complete(struct pawl__host *host, struct pawl__op *ops)
     }
 }
 
-static inline void on_wake(struct pawl__host *host, const char *name, size_t name_size)
+static void on_wake(struct pawl__host *host, const char *name, size_t name_size)
 {
     struct side *side = side_of(host);
     if (name == NULL) {
@@ -89,7 +33,7 @@ static inline void on_wake(struct pawl__host *host, const char *name, size_t nam
     atomic_fetch_add(&side->wakes, 1);
 }
 
-static inline void on_lost(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
+static void on_lost(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
     (void)host;
     (void)name;
@@ -97,12 +41,12 @@ static inline void on_lost(struct pawl__host *host, const char *name, size_t nam
     (void)id;
 }
 
-static inline void on_reconnected(struct pawl__host *host)
+static void on_reconnected(struct pawl__host *host)
 {
     atomic_fetch_add(&side_of(host)->reconnects, 1);
 }
 
-static inline void on_attend(struct pawl__host *host)
+static void on_attend(struct pawl__host *host)
 {
     struct side *side = side_of(host);
     atomic_fetch_add(&side->attends, 1);
@@ -111,7 +55,7 @@ static inline void on_attend(struct pawl__host *host)
     }
 }
 
-static inline void on_log(struct pawl__host *host, pawl_log_level level, const char *message)
+static void on_log(struct pawl__host *host, pawl_log_level level, const char *message)
 {
     struct side *side = side_of(host);
     (void)level;
@@ -121,7 +65,7 @@ static inline void on_log(struct pawl__host *host, pawl_log_level level, const c
     pthread_mutex_unlock(&side->mutex);
 }
 
-static inline bool side_logged(struct side *side, const char *part)
+bool side_logged(struct side *side, const char *part)
 {
     pthread_mutex_lock(&side->mutex);
     const bool found = strstr(side->log, part) != NULL;
@@ -131,7 +75,7 @@ static inline bool side_logged(struct side *side, const char *part)
 
 /* ===== Opening and closing ===== */
 
-static inline void side_init(struct side *side)
+void side_init(struct side *side)
 {
     *side = (struct side){0};
     side->host.settings = (struct pawl__settings){
@@ -146,8 +90,7 @@ static inline void side_init(struct side *side)
     assert_true(pawl__uuid(side->host.uuid));
 }
 
-/* Open without connecting, the settings as they are. */
-static inline pawl_status side_prepare(struct side *side, const char *url_text)
+pawl_status side_prepare(struct side *side, const char *url_text)
 {
     struct pawl__url url;
     pawl_status status = pawl__url_parse(url_text, &url);
@@ -161,14 +104,14 @@ static inline pawl_status side_prepare(struct side *side, const char *url_text)
     return status;
 }
 
-static inline pawl_status side_try_connect(struct side *side)
+pawl_status side_try_connect(struct side *side)
 {
     const int64_t limit_us =
         side->host.settings.connect_timeout_us + side->host.settings.timeout_us;
     return pawl__engine_redis.connect(side->self, pawl__now_us() + limit_us);
 }
 
-static inline void side_open(struct side *side, const char *url_text)
+void side_open(struct side *side, const char *url_text)
 {
     side_init(side);
     if (side_prepare(side, url_text) != PAWL_OK || side_try_connect(side) != PAWL_OK) {
@@ -176,11 +119,7 @@ static inline void side_open(struct side *side, const char *url_text)
     }
 }
 
-static inline void side_close(struct side *side);
-
-/* Opening must fail with this status and a sentence that has this part. */
-static inline void assert_refused(
-    struct side *side, const char *url_text, pawl_status status, const char *part)
+void assert_refused(struct side *side, const char *url_text, pawl_status status, const char *part)
 {
     assert_int_equal(side_prepare(side, url_text), PAWL_OK);
     assert_int_equal(side_try_connect(side), status);
@@ -192,7 +131,7 @@ static inline void assert_refused(
 
 /* ===== The keeper ===== */
 
-static inline void *keeper_run(void *arg)
+static void *keeper_run(void *arg)
 {
     struct side *side = arg;
     while (!atomic_load(&side->keeper_stops)) {
@@ -209,14 +148,14 @@ static inline void *keeper_run(void *arg)
     return NULL;
 }
 
-static inline void keeper_start(struct side *side)
+void keeper_start(struct side *side)
 {
     side->keeper_wake = thread_make_wake();
     side->has_keeper = true;
     thread_start(&side->keeper, keeper_run, side);
 }
 
-static inline void keeper_stop(struct side *side)
+static void keeper_stop(struct side *side)
 {
     atomic_store(&side->keeper_stops, true);
     thread_wake(side->keeper_wake);
@@ -225,7 +164,7 @@ static inline void keeper_stop(struct side *side)
     close(side->keeper_wake);
 }
 
-static inline void side_close(struct side *side)
+void side_close(struct side *side)
 {
     if (side->has_keeper) {
         keeper_stop(side);
@@ -238,7 +177,7 @@ static inline void side_close(struct side *side)
 
 /* ===== Places ===== */
 
-static inline struct pawl__place *place_make(const char *name, size_t name_size)
+struct pawl__place *place_make(const char *name, size_t name_size)
 {
     struct pawl__place *place = support_alloc(pawl__engine_redis.place_size);
     place->name = support_copy(name, name_size);
@@ -246,13 +185,13 @@ static inline struct pawl__place *place_make(const char *name, size_t name_size)
     return place;
 }
 
-static inline void place_discard(struct pawl__place *place)
+void place_discard(struct pawl__place *place)
 {
     free((void *)(uintptr_t)place->name);
     free(place);
 }
 
-static inline struct pawl__place *place_open(struct side *side, const char *name)
+struct pawl__place *place_open(struct side *side, const char *name)
 {
     struct pawl__place *place = place_make(name, strlen(name));
     if (pawl__engine_redis.place_open(side->self, place) != PAWL_OK) {
@@ -261,7 +200,7 @@ static inline struct pawl__place *place_open(struct side *side, const char *name
     return place;
 }
 
-static inline void place_close(struct side *side, struct pawl__place *place)
+void place_close(struct side *side, struct pawl__place *place)
 {
     pawl__engine_redis.place_close(side->self, place);
     place_discard(place);
@@ -269,8 +208,7 @@ static inline void place_close(struct side *side, struct pawl__place *place)
 
 /* ===== Calls ===== */
 
-static inline void call_init(
-    struct call *call, struct pawl__place *place, enum pawl__op_kind kind, uint64_t id)
+void call_init(struct call *call, struct pawl__place *place, enum pawl__op_kind kind, uint64_t id)
 {
     *call = (struct call){0};
     pawl__waiter_init(&call->waiter);
@@ -284,8 +222,7 @@ static inline void call_init(
     call->op.core = call;
 }
 
-/* Drive until it has ended; it must by its deadline, but for a busy machine. */
-static inline void call_finish(struct side *side, struct call *call)
+void call_finish(struct side *side, struct call *call)
 {
     const bool watch = call->op.kind == PAWL__OP_WATCH || call->op.kind == PAWL__OP_UNWATCH;
     while (!pawl__waiter_done(&call->waiter)) {
@@ -297,20 +234,19 @@ static inline void call_finish(struct side *side, struct call *call)
     }
 }
 
-static inline void call_run(struct side *side, struct call *call)
+void call_run(struct side *side, struct call *call)
 {
     pawl__engine_redis.submit(side->self, &call->op, true);
     call_finish(side, call);
 }
 
-static inline void call_free(struct call *call)
+void call_free(struct call *call)
 {
     pawl__free(call->op.error);
     call->op.error = NULL;
 }
 
-/* Run one operation and say how it ended; the rest is in `call`. */
-static inline enum pawl__answer ask(struct side *side, struct call *call, struct pawl__place *place,
+enum pawl__answer ask(struct side *side, struct call *call, struct pawl__place *place,
     enum pawl__op_kind kind, uint64_t id)
 {
     call_init(call, place, kind, id);
@@ -318,8 +254,8 @@ static inline enum pawl__answer ask(struct side *side, struct call *call, struct
     return call->op.answer;
 }
 
-static inline void assert_answer(struct side *side, struct pawl__place *place,
-    enum pawl__op_kind kind, uint64_t id, enum pawl__answer answer)
+void assert_answer(struct side *side, struct pawl__place *place, enum pawl__op_kind kind,
+    uint64_t id, enum pawl__answer answer)
 {
     struct call call;
     const enum pawl__answer given = ask(side, &call, place, kind, id);
@@ -331,7 +267,7 @@ static inline void assert_answer(struct side *side, struct pawl__place *place,
     call_free(&call);
 }
 
-static inline uint64_t acquire(struct side *side, struct pawl__place *place, uint64_t id)
+uint64_t acquire(struct side *side, struct pawl__place *place, uint64_t id)
 {
     struct call call;
     if (ask(side, &call, place, PAWL__OP_ACQUIRE, id) != PAWL__DONE) {
@@ -341,8 +277,7 @@ static inline uint64_t acquire(struct side *side, struct pawl__place *place, uin
     return call.op.token;
 }
 
-/* The end of a call without an answer, and what its sentence says. */
-static inline void assert_ended(
+void assert_ended(
     struct call *call, enum pawl__answer answer, pawl_status status, bool again, const char *part)
 {
     if (call->op.answer != answer || call->op.status != status || call->op.again != again ||
@@ -353,5 +288,3 @@ static inline void assert_ended(
     }
     call_free(call);
 }
-
-#endif

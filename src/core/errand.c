@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errands: inspect and break, which are about a name and no tenure. One question, one answer, no
+ * second try. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+
+/* Inspect or break, under way. It is apart from its request, which may time out first. */
+struct pawl__errand {
+    struct pawl__op op;
+    struct pawl__name *name;
+    struct pawl__request *request; /* NULL: it left */
+    pawl_lock_info info;
+};
+
+void pawl__errand_start(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__errand *errand = pawl__alloc(sizeof *errand);
+    if (errand == NULL) {
+        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
+        return;
+    }
+    bool inspect = request->kind == PAWL__WANT_INSPECT;
+    errand->name = request->handle->name;
+    errand->name->errands++;
+    errand->request = request;
+    errand->op.place = errand->name->place;
+    errand->op.core = errand;
+    errand->op.info = &errand->info;
+    errand->info.size = sizeof errand->info;
+    request->errand = errand;
+    request->phase = PAWL__ASKING;
+    pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+    pawl__submit(machine, &errand->op, inspect ? PAWL__OP_INSPECT : PAWL__OP_BREAK, now_us);
+}
+
+/* Its caller's time is up; the answer will find nobody. */
+void pawl__errand_leave(struct pawl__errand *errand)
+{
+    errand->request = NULL;
+}
+
+void pawl__errand_answered(
+    struct pawl__machine *machine, struct pawl__errand *errand, int64_t now_us)
+{
+    struct pawl__op *op = &errand->op;
+    struct pawl__request *request = errand->request;
+    struct pawl__name *name = errand->name;
+    bool answered = op->answer == PAWL__DONE || op->answer == PAWL__GONE;
+    if (request != NULL) {
+        pawl_status yes_or_no = op->answer == PAWL__DONE ? PAWL_OK : PAWL_NOT_HELD;
+        if (answered && request->info_out != NULL) {
+            *request->info_out = errand->info;
+        }
+        pawl__finish(machine, request, answered ? yes_or_no : op->status, pawl__take_error(op));
+    }
+    if (op->kind == PAWL__OP_BREAK && name->active != NULL) {
+        pawl__hold_look(machine, name->active, now_us); /* it may have been ours */
+    }
+    name->errands--;
+    pawl__touch(machine, name);
+    pawl__free(op->error);
+    pawl__free(errand);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the user may do, and who else may come in; examine.h describes the whole. The script
+ * access.lua finds out which rights are missing. */
+#include "engine/redis/examine.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "engine/redis/errors.h"
+#include "engine/redis/introduce.h"
+#include "engine/redis/lua_scripts.h"
+#include "engine/redis/place.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum {
+    TEXT_SIZE = 768,
+    USER_SIZE = 256,
+    VERSION_WITH_ACL_CHECK = 7,
+};
+
+/* All that pawl ever asks of a server, with the number of the database. Names of locks are the
+ * user's own, so any is allowed. */
+#define ENOUGH                                                                                     \
+    "redis-cli ACL SETUSER pawl on '>PASSWORD' '~*' '&redisson_lock__channel:*' "                  \
+    "'&redisson_rwlock:*' '&__keyspace@%lld__:*' +hello +ping +select +info +time +evalsha +eval " \
+    "'+script|load' '+client|kill' +pttl +pexpire +hexists +hset +hdel +incr +get +set +publish "  \
+    "+subscribe +unsubscribe +psubscribe +type +del +scan +hscan +hlen +hget +hkeys +hmget "       \
+    "'+pubsub|numsub' '+config|get'"
+
+/* What rights are for, as the script names it. */
+struct use {
+    const char *name;
+    const char *words; /* behind "needed for " */
+    pawl_verdict verdict;
+};
+
+static const struct use uses[] = {
+    {"lock", "every lock", PAWL_UNFIT},
+    {"server", "a safe and quick start of a connection", PAWL_WARNING},
+    {"list", "listing locks", PAWL_WARNING},
+    {"break", "breaking locks", PAWL_WARNING},
+    {"name", "showing who holds a lock", PAWL_WARNING},
+};
+
+enum { USE_COUNT = sizeof uses / sizeof uses[0] };
+
+struct text {
+    char bytes[TEXT_SIZE];
+    size_t size;
+};
+
+struct rights {
+    struct text missing; /* "HSET, PTTL (needed for every lock), SCAN (needed for listing)" */
+    struct text words;   /* " +hset +pttl +scan" */
+    pawl_verdict verdict;
+    bool limited; /* to some names */
+};
+
+static void add(struct text *text, const char *bytes, size_t size)
+{
+    const size_t left = sizeof text->bytes - 1 - text->size;
+    const size_t fits = size < left ? size : left;
+    memcpy(text->bytes + text->size, bytes, fits);
+    text->size += fits;
+    text->bytes[text->size] = '\0';
+}
+
+static void add_words(struct text *text, const char *words)
+{
+    add(text, words, strlen(words));
+}
+
+/* ===== What the script answers ===== */
+
+/* The part of "use:COMMAND:why" with that number. */
+static struct pawl__redis_text part_of(const char *item, size_t item_size, int index)
+{
+    const char *end = item + item_size;
+    for (; index > 0 && item < end; index--) {
+        const char *colon = memchr(item, ':', (size_t)(end - item));
+        item = colon != NULL ? colon + 1 : end;
+    }
+    const char *colon = item < end ? memchr(item, ':', (size_t)(end - item)) : NULL;
+    return (struct pawl__redis_text){item, (size_t)((colon != NULL ? colon : end) - item)};
+}
+
+static bool equals(struct pawl__redis_text text, const char *word)
+{
+    return text.size == strlen(word) && memcmp(text.bytes, word, text.size) == 0;
+}
+
+/* A word of ACL SETUSER: "+hset", or quoted "'+script|load'". */
+static void add_right(struct text *words, struct pawl__redis_text command)
+{
+    const bool quoted = memchr(command.bytes, '|', command.size) != NULL;
+    add_words(words, quoted ? " '+" : " +");
+    for (size_t i = 0; i < command.size; i++) {
+        const char lower = (char)tolower((unsigned char)command.bytes[i]);
+        add(words, &lower, 1);
+    }
+    add_words(words, quoted ? "'" : "");
+}
+
+/* One denial that is about this use. */
+static void add_missing(struct rights *rights, struct pawl__redis_text command, bool first)
+{
+    char shown[32];
+    add_words(&rights->missing, !first || rights->missing.size == 0 ? "" : "; ");
+    add_words(&rights->missing, first ? "" : ", ");
+    add_words(&rights->missing, pawl__printable(command.bytes, command.size, shown, sizeof shown));
+    add_right(&rights->words, command);
+}
+
+/* The client's key has a name that is known, so a denial of that name is a missing right. */
+static bool is_client_key(const struct use *use, struct pawl__redis_text command)
+{
+    return strcmp(use->name, "name") == 0 ||
+           (strcmp(use->name, "list") == 0 && equals(command, "HMGET"));
+}
+
+static void judge_use(struct rights *rights, const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, const struct use *use)
+{
+    bool any = false;
+    bool key = false;
+    for (const struct pawl__resp_node *item = pawl__resp_first(reader, reply); item != NULL;
+         item = pawl__resp_next(reader, reply, item)) {
+        const char *text = pawl__resp_text(reader, item);
+        const struct pawl__redis_text command = part_of(text, item->text_size, 1);
+        if (item->type != PAWL__RESP_TEXT ||
+            !equals(part_of(text, item->text_size, 0), use->name)) {
+            continue;
+        }
+        const bool by_name = equals(part_of(text, item->text_size, 2), "name");
+        if (by_name && !is_client_key(use, command)) {
+            rights->limited = true;
+            continue;
+        }
+        key = key || by_name;
+        add_missing(rights, command, !any);
+        any = true;
+    }
+    if (key) {
+        add_words(&rights->words, " '~pawl_client:*'");
+    }
+    if (any) {
+        add_words(&rights->missing, " (needed for ");
+        add_words(&rights->missing, use->words);
+        add_words(&rights->missing, ")");
+        rights->verdict = use->verdict > rights->verdict ? use->verdict : rights->verdict;
+    }
+}
+
+/* ===== Telling ===== */
+
+static pawl_status tell_rights(
+    const struct pawl__examination *examination, const struct rights *rights)
+{
+    const struct pawl__redis_config *config = examination->console->config;
+    char user[USER_SIZE];
+    pawl__shell_word(config->shown_user, user, sizeof user);
+    if (rights->verdict != PAWL_FIT) {
+        return pawl__examination_tell(examination, rights->verdict, "rights",
+            pawl__format("user '%s' may not run %s", config->shown_user, rights->missing.bytes),
+            pawl__format(
+                "redis-cli ACL SETUSER %s%s -- or, for a user with all that pawl needs: " ENOUGH,
+                user, rights->words.bytes, (long long)config->db));
+    }
+    const char *where = rights->limited ? "some names" : "every name";
+    return pawl__examination_tell(examination, PAWL_FIT, "rights",
+        config->user == NULL
+            ? pawl__format("user '%s' may do all that pawl does, on %s; for a user with no more "
+                           "than that: " ENOUGH,
+                  config->shown_user, where, (long long)config->db)
+            : pawl__format("user '%s' may do all that pawl does, on %s", config->shown_user, where),
+        NULL);
+}
+
+static pawl_status no_scripts(const struct pawl__examination *examination)
+{
+    const struct pawl__redis_config *config = examination->console->config;
+    char user[USER_SIZE];
+    return pawl__examination_tell(examination, PAWL_UNFIT, "rights",
+        pawl__format("user '%s' may not run scripts, and every operation on a lock is one",
+            config->shown_user),
+        pawl__format(
+            "redis-cli ACL SETUSER %s +evalsha +eval '+script|load' -- or, for a user with "
+            "all that pawl needs: " ENOUGH,
+            pawl__shell_word(config->shown_user, user, sizeof user), (long long)config->db));
+}
+
+static bool put_question(struct pawl__buffer *out, const char *probe)
+{
+    const struct pawl__script *script = &pawl__script_access;
+    char token[PAWL__COMPOSED_SIZE_MAX];
+    char channel[PAWL__COMPOSED_SIZE_MAX];
+    char client[PAWL__CLIENT_KEY_SIZE + 1];
+    const struct pawl__redis_text own =
+        pawl__redis_compose(token, PAWL__TOKEN_PREFIX, probe, strlen(probe));
+    const struct pawl__redis_text heard =
+        pawl__redis_compose(channel, PAWL__CHANNEL_PREFIX, probe, strlen(probe));
+    pawl__client_key(probe, client);
+    const char *const words[] = {"EVAL", script->text, "0", probe, own.bytes, heard.bytes, client};
+    const size_t sizes[] = {
+        4, script->text_size, 1, strlen(probe), own.size, heard.size, PAWL__CLIENT_KEY_SIZE};
+    return pawl__resp_put_command(out, sizeof words / sizeof words[0], words, sizes);
+}
+
+static pawl_status examine_rights(const struct pawl__examination *examination)
+{
+    struct pawl__console *console = examination->console;
+    const struct pawl__resp_node *reply = NULL;
+    struct rights rights = {.verdict = PAWL_FIT};
+    char probe[PAWL__UUID_SIZE + 1]; /* a name that nobody's pattern is about */
+    if (console->link.greet.version_major < VERSION_WITH_ACL_CHECK) {
+        return pawl__examination_tell(examination, PAWL_FIT, "rights",
+            pawl__format("what the user may do cannot be asked before Redis 7.0; a right that is "
+                         "missing is named when it is first needed. Enough is: " ENOUGH,
+                (long long)console->config->db),
+            NULL);
+    }
+    if (!pawl__uuid(probe) || !put_question(&console->link.out, probe)) {
+        return pawl__console_no_memory();
+    }
+    const pawl_status status =
+        pawl__console_reply(console, pawl__console_deadline(console), &reply);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    const struct pawl__resp_reader *reader = &console->link.reader;
+    if (pawl__resp_is_error(reply)) {
+        return pawl__redis_error_is_denial(pawl__resp_text(reader, reply), reply->text_size)
+                   ? no_scripts(examination)
+                   : pawl__console_fail(console, reply, "ask for the user's rights");
+    }
+    for (size_t i = 0; i < USE_COUNT; i++) {
+        judge_use(&rights, reader, reply, &uses[i]);
+    }
+    return tell_rights(examination, &rights);
+}
+
+/* ===== Who else may come in ===== */
+
+static bool is_local(const char *address, size_t size)
+{
+    static const char *const starts[] = {"127.", "::1", "localhost"};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        const size_t start_size = strlen(starts[i]);
+        if (size >= start_size && memcmp(address, starts[i], start_size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does it listen to this machine only? The addresses stand between spaces; a minus before one means
+ * that it may be missing. */
+static bool binds_locally(const char *bind)
+{
+    bool local = bind[0] != '\0';
+    while (*bind != '\0' && local) {
+        const size_t size = strcspn(bind, " ");
+        const size_t sign = bind[0] == '-' ? 1 : 0;
+        local = size == 0 || is_local(bind + sign, size - sign);
+        bind += size + (bind[size] == ' ' ? 1 : 0);
+    }
+    return local;
+}
+
+/* Nobody was asked for a password: who can reach it then? */
+static bool is_open(const struct pawl__examination *examination)
+{
+    const struct pawl__redis_config *config = examination->console->config;
+    if (pawl__info_is(pawl__examination_info(examination, "tcp_port"), "0")) {
+        return false; /* it has unix sockets alone */
+    }
+    if (!examination->known[PAWL__SETTING_BIND] || !examination->known[PAWL__SETTING_PROTECTED]) {
+        return config->host != NULL && !is_local(config->host, strlen(config->host));
+    }
+    return strcmp(examination->settings[PAWL__SETTING_PROTECTED], "yes") != 0 &&
+           !binds_locally(examination->settings[PAWL__SETTING_BIND]);
+}
+
+static pawl_status examine_access(const struct pawl__examination *examination)
+{
+    const struct pawl__redis_config *config = examination->console->config;
+    if (config->password != NULL) {
+        return pawl__examination_tell(
+            examination, PAWL_FIT, "access", pawl__format("we came in with a password"), NULL);
+    }
+    if (!is_open(examination)) {
+        return pawl__examination_tell(examination, PAWL_FIT, "access",
+            pawl__format("it wants no password, and as far as can be seen lets in this machine "
+                         "only"),
+            NULL);
+    }
+    return pawl__examination_tell(examination, PAWL_WARNING, "access",
+        pawl__format("it wants no password and listens to other machines: whoever reaches it may "
+                     "take and break every lock"),
+        pawl__format("redis-cli CONFIG SET requirepass PASSWORD; redis-cli CONFIG REWRITE -- or a "
+                     "user of its own: " ENOUGH,
+            (long long)config->db));
+}
+
+pawl_status pawl__examine_access(const struct pawl__examination *examination)
+{
+    const pawl_status status = examine_rights(examination);
+    return status == PAWL_OK ? examine_access(examination) : status;
+}

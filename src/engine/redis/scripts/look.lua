@@ -1,0 +1,54 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Is this key a lock, and who holds it? For people who look.
+--
+-- KEYS   1 the key
+-- ARGV   1 the token counter, 2 the channel of a mutex, 3 the channel of a read/write lock, if the
+--        key is one
+-- Result an array: what it is (free, mutex, read, write, other), and unless it is other: the TTL in
+--        ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not to
+--        be known), and for each holder its owner string and its count
+--
+-- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
+-- strings and whose values are numbers. What is anything else is somebody's data: it may be large,
+-- so it is told by its first few bytes that it is no lock, and nothing of it is sent. Only the lock
+-- itself is a key of this script: a user who may not see the counter or count the subscribers still
+-- sees the lock.
+local key = KEYS[1]
+local size = redis.pcall('HLEN', key)
+if type(size) ~= 'number' then
+    return string.find(size['err'], 'WRONGTYPE', 1, true) and {'other'} or size
+end
+local what = 'mutex'
+if size == 0 then
+    what = 'free'
+elseif size > 1 then
+    what = redis.call('HGET', key, 'mode')
+    if what ~= 'read' and what ~= 'write' then
+        return {'other'}
+    end
+end
+local token = redis.pcall('GET', ARGV[1])
+local heard = redis.pcall('PUBSUB', 'NUMSUB', ARGV[(what == 'read' or what == 'write') and 3 or 2])
+local answer = {what, redis.call('PTTL', key), type(token) == 'string' and token or '0',
+    type(heard) == 'table' and heard[2] or -1}
+local fields = {}
+if size > 64 then
+    local page = redis.call('HSCAN', key, 0, 'COUNT', 64)[2]
+    for i = 1, #page, 2 do
+        fields[#fields + 1] = page[i]
+    end
+elseif size > 0 then
+    fields = redis.call('HKEYS', key)
+end
+for i = 1, math.min(#fields, 65) do
+    local uuid, rest = string.match(fields[i], '^(%x+%-%x+%-%x+%-%x+%-%x+):%-?%d+(.*)$')
+    if uuid and #uuid == 36 and #fields[i] < 128 and (rest == '' or rest:sub(1, 1) == ':') then
+        local count = redis.call('HGET', key, fields[i])
+        if #count <= 10 and string.match(count, '^%d+$') then
+            answer[#answer + 1] = fields[i]
+            answer[#answer + 1] = count
+        end
+    end
+end
+return (what == 'free' or #answer > 4) and answer or {'other'}
