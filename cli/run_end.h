@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ending the command with all its descendants: TERM, and KILL when its time is over; see run_end.c.
+ */
+#ifndef PAWL_RUN_END_H
+#define PAWL_RUN_END_H
+
+#include "run_tree.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct run_end {
+    struct run_tree *tree;
+    int64_t kill_us;    /* when KILL is due; may be moved by the caller meanwhile */
+    int64_t give_up_us; /* when to leave alone what survives KILL; set when that is sent */
+    bool killed;        /* KILL was sent */
+    unsigned denied;    /* processes that may not be signalled */
+};
+
+/* How often to call run_end_step() while it answers false. */
+enum { RUN_END_PACE_US = 20000 };
+
+void run_end_start(struct run_end *end, struct run_tree *tree, int64_t kill_us);
+
+/* True: nobody is left, or nobody that could be ended. */
+bool run_end_step(struct run_end *end, int64_t now_us);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The front's inside: shared by run_front.c, run_job.c and run_line.c alone. */
+#ifndef PAWL_RUN_FRONT_H
+#define PAWL_RUN_FRONT_H
+
+#include "run.h"
+#include "run_end.h"
+#include "run_link.h"
+#include "run_signals.h"
+#include "run_tree.h"
+
+enum run_state {
+    RUN_WAITING, /* for the lock */
+    RUN_PAUSING, /* ^Z while waiting: the keeper shall stop waiting, too */
+    RUN_RUNNING, /* the command runs */
+    RUN_ENDING,  /* it is being ended, with all its descendants */
+    RUN_LEAVING, /* the keeper releases and ends */
+    RUN_LEFT,
+};
+
+struct run_front {
+    const struct run_options *options;
+    struct run_link link;
+    struct run_signals signals;
+    enum run_state state;
+    pid_t keeper;
+    bool keeper_reaped;
+    bool released;  /* the keeper has said what became of the lock */
+    bool own_group; /* the command has a process group of its own: there is no terminal */
+    bool child_ended;
+    int child_status; /* the exit status it asks for */
+    int child_signal; /* that ended it; 0: it exited */
+    bool was_ended;   /* we told it to end, because of the lock */
+    bool lost;        /* the keeper has said so */
+    int timer_fd;     /* -1: the lock has no end to watch */
+    int64_t leave_us; /* when to stop waiting for the keeper's end */
+    int death_signal; /* end by this, as the caller expects; 0: exit */
+    bool interrupted; /* SIGINT came, from wherever */
+    int result;
+    bool line_shown; /* the line on the terminal that says who holds the lock */
+    int pause_signal;
+    char owner[PAWL_OWNER_SIZE];
+    struct run_tree tree;
+    struct run_end end;
+};
+
+/* run_front.c */
+void run_front_leave(struct run_front *front, int result);
+void run_front_end_command(struct run_front *front, int64_t kill_us);
+
+/* run_job.c: signals, stops, and the ends of children. */
+void run_job_signals(struct run_front *front);
+void run_job_paused(struct run_front *front);
+
+/* run_line.c: what the front says on the terminal while it waits. */
+void run_line_show(struct run_front *front, const char *text);
+void run_line_clear(struct run_front *front);
+
+#endif
