@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Torture of locks in files: four processes with four threads each on three names, for half a
+ * minute; lib/file_faults.c has what is done to them, lib/oracles.h what must be true all the same.
+ * With arguments it is a campaign: see scripts/torture. */
+#include "torture/lib/torture.h"
+
+int main(int argc, char *argv[])
+{
+    return torture_main(argc, argv, TORTURE_FILE);
+}

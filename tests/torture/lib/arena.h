@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arena: a file that the driver and the workers of one round map. It says what the workers have
+ * to do, shows what they have done (also after a kill -9), and has what the locks protect.
+ *
+ * For each name there are two things to write to. The *number* is protected by the lock alone: it
+ * is read at the beginning of a hold, and the next number is stored at its end. The *register*
+ * checks tokens as docs/guarantees.md tells a store to do it: the mark is raised before the
+ * reading, and only who still has the mark may write. It is one word, token and count of writes
+ * together, so that a process that is killed or stopped in the middle leaves it whole and nobody
+ * waiting.
+ *
+ * What a worker does is written to a file of its own, record by record, and appended whole, so
+ * that whatever was written survives its death: <directory>/log.<slot>.<generation>. */
+#ifndef PAWL_TORTURE_LIB_ARENA_H
+#define PAWL_TORTURE_LIB_ARENA_H
+
+#include "pawl.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ARENA_NAMES_MAX = 8,
+    ARENA_SLOTS_MAX = 16,
+    ARENA_THREADS_MAX = 16,
+    ARENA_STATUS_MAX = 64, /* greater than any pawl_status */
+    ARENA_TEXT_SIZE = 512,
+    ARENA_COUNT_BITS = 24,
+};
+
+#define ARENA_NAME_FORMAT "torture:%u"
+
+struct arena_cell {
+    _Atomic uint64_t number;
+    _Atomic uint64_t fenced; /* (token - token_base) << ARENA_COUNT_BITS | writes */
+};
+
+enum arena_stage { ARENA_ABSENT, ARENA_READY, ARENA_DONE };
+
+/* What a process had before it opened its client, and after it closed it. */
+struct arena_resources {
+    _Atomic uint64_t descriptors;
+    _Atomic uint64_t threads;
+    _Atomic uint64_t resident; /* bytes */
+};
+
+/* One worker process after the other, each being a generation. */
+struct arena_slot {
+    char url[ARENA_TEXT_SIZE];
+    uint64_t seed;
+    _Atomic unsigned stage;
+    _Atomic unsigned leave; /* end this generation */
+    struct arena_resources before;
+    struct arena_resources after;
+    _Atomic uint64_t resident_warm; /* when it had worked for a while; 0: not yet */
+    _Atomic uint64_t acquired;      /* holds of this generation */
+    _Atomic int64_t thread_acquired_us[ARENA_THREADS_MAX]; /* the last time that it got a lock */
+    _Atomic uint64_t acquires[ARENA_STATUS_MAX]; /* how often each status came, all generations */
+    _Atomic uint64_t releases[ARENA_STATUS_MAX];
+    _Atomic uint64_t told;
+    _Atomic unsigned complained;
+    char complaint[ARENA_TEXT_SIZE]; /* the first thing that must never happen */
+};
+
+struct arena {
+    char directory[ARENA_TEXT_SIZE]; /* of the logs */
+    unsigned names;
+    unsigned workers;
+    unsigned threads; /* of each worker */
+    int64_t lease_ms;
+    int64_t timeout_ms;
+    int64_t give_up_ms;
+    uint64_t token_base; /* below every token of this round */
+    bool unlocked;       /* the workers do not lock at all: the oracles must see that */
+    _Atomic unsigned stop;
+    struct arena_cell cells[ARENA_NAMES_MAX];
+    struct arena_slot slots[ARENA_SLOTS_MAX];
+};
+
+/* ===== Logs ===== */
+
+enum record_step {
+    RECORD_ACQUIRED = 1,
+    RECORD_LEAVING,  /* about to release */
+    RECORD_RELEASED, /* the release was answered */
+    RECORD_TOLD,     /* on_lost was called */
+    RECORD_LATE,     /* a call took longer than it may */
+    RECORD_PAUSED    /* the process did not run */
+};
+
+enum { RECORD_THREAD_SHIFT = 40 }; /* a hold's number has its thread's in front */
+
+struct torture_record {
+    uint32_t step;
+    uint32_t name;
+    uint64_t hold; /* unique in its generation */
+    uint64_t token;
+    int64_t at_us;     /* ACQUIRED: after the call; LEAVING: before the call; LATE: the beginning */
+    int64_t until_us;  /* valid so long, as the library said last; 0: never was; LATE: the end */
+    uint32_t status;   /* RELEASED: the answer */
+    bool added;        /* LEAVING: the number was stored */
+    bool raised;       /* ACQUIRED: the register took the token */
+    bool wrote;        /* LEAVING: the register took the write */
+    bool is_release;   /* LATE: which call */
+    uint64_t seen;     /* the number at the beginning */
+    uint64_t written;  /* LEAVING: how many writes the register had with this one */
+    int64_t read_us;   /* when the number had been read */
+    int64_t stored_us; /* LEAVING: when the number had been stored; LATE: the limit of the call */
+};
+
+/* ===== Chance ===== */
+
+/* The same draw from the same seed: splitmix64. */
+static inline uint64_t draw_bits(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static inline uint64_t draw_below(uint64_t *state, uint64_t limit)
+{
+    return draw_bits(state) % limit;
+}
+
+static inline int64_t draw_between(uint64_t *state, int64_t least, int64_t most)
+{
+    return least + (int64_t)draw_below(state, (uint64_t)(most - least + 1));
+}
+
+#endif

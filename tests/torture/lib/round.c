@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The beginning and the end of a round; round.h has the whole. */
+#include "torture/lib/round.h"
+
+#include "fault/lib/pace.h"
+#include "support/fail.h"
+#include "support/resources.h"
+#include "support/wait.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+enum {
+    TIMEOUT_MS = 250,
+    GIVE_UP_MS = 5000,
+    STEP_MS = 1,
+    FIRST_MS = 30000,
+    PROGRESS_MS = 15000, /* O9: all threads, with all the waiting that they may do */
+    REDIS_GAP_MS = 130,
+    FILE_GAP_MS = 60,
+};
+
+#define SMALL_DISK "size=256k,mode=0700"
+
+/* ===== The backend ===== */
+
+/* Half of the workers go through proxies, the others by TCP and by the unix socket. Data survive
+ * the death of the server's process, as every answer is on its way to the file before it leaves. */
+static void begin_redis(struct round *round)
+{
+    static const char *const args[] = {
+        "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0", NULL};
+    const struct server_options options = {.args = args, .aof = true};
+    round->server = server_start(&options);
+    round->kinds = torture_redis_faults;
+    round->gap_ms = REDIS_GAP_MS;
+    snprintf(round->url, sizeof round->url, "%s", server_unix_url(round->server));
+    for (unsigned i = 0; i < round->worker_count; i++) {
+        const char *url = i % 4 == 1 ? server_unix_url(round->server) : server_url(round->server);
+        round->workers[i].proxy = -1;
+        if (i % 2 == 0 && round->proxy_count < PROXIES_MAX) {
+            round->workers[i].proxy = (int)round->proxy_count;
+            round->proxies[round->proxy_count] = proxy_start_for(round->server);
+            proxy_set_seed(round->proxies[round->proxy_count], draw_bits(&round->random));
+            url = proxy_url(round->proxies[round->proxy_count++]);
+        }
+        snprintf(round->arena->slots[i].url, ARENA_TEXT_SIZE, "%s", url);
+    }
+}
+
+/* Mounts of this process and its children from now on are nobody else's. */
+static bool has_own_mounts(void)
+{
+    static int own = -1;
+    if (own < 0) {
+        own = geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+              mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    }
+    return own > 0;
+}
+
+static void unmount(void *path)
+{
+    umount2(path, MNT_DETACH);
+    free(path);
+}
+
+/* A disk that can be filled, where we may. */
+static bool mount_small_disk(const char *directory)
+{
+    if (!has_own_mounts() || mount("pawl", directory, "tmpfs", 0, SMALL_DISK) != 0) {
+        return false;
+    }
+    cleanup_add(unmount, strdup(directory));
+    return true;
+}
+
+static void begin_file(struct round *round)
+{
+    round->lock_directory = tempdir_make();
+    round->small_disk = mount_small_disk(round->lock_directory);
+    round->kinds = torture_file_faults;
+    round->gap_ms = FILE_GAP_MS;
+    snprintf(round->url, sizeof round->url, "file://%s", round->lock_directory);
+    for (unsigned i = 0; i < round->worker_count; i++) {
+        round->workers[i].proxy = -1;
+        snprintf(round->arena->slots[i].url, ARENA_TEXT_SIZE, "%.500s", round->url);
+    }
+}
+
+static void open_operator(struct round *round)
+{
+    pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
+    options.timeout_ms = TIMEOUT_MS * PACE;
+    if (pawl_client_open(round->url, &options, &round->operator_client) != PAWL_OK) {
+        support_fail("the operator cannot connect: %s", pawl_last_error());
+    }
+    for (unsigned i = 0; i < round->arena->names; i++) {
+        char name[64];
+        snprintf(name, sizeof name, ARENA_NAME_FORMAT, i);
+        if (pawl_lock_open(round->operator_client, name, NULL, &round->operator_locks[i]) !=
+            PAWL_OK) {
+            support_fail("the operator cannot open %s: %s", name, pawl_last_error());
+        }
+    }
+}
+
+static void close_operator(struct round *round)
+{
+    for (unsigned i = 0; i < round->arena->names; i++) {
+        pawl_lock_close(round->operator_locks[i]);
+    }
+    pawl_client_close(round->operator_client);
+}
+
+/* ===== Beginning ===== */
+
+static void unmap_arena(void *arena)
+{
+    munmap(arena, sizeof(struct arena));
+}
+
+static void make_arena(struct round *round, const struct round_plan *plan)
+{
+    snprintf(round->arena_path, sizeof round->arena_path, "%s/arena", plan->directory);
+    const int fd = open(round->arena_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, sizeof *round->arena) != 0) {
+        support_fail("%s: %s", round->arena_path, strerror(errno));
+    }
+    struct arena *arena = mmap(NULL, sizeof *arena, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (arena == MAP_FAILED) {
+        support_fail("mmap: %s", strerror(errno));
+    }
+    cleanup_add(unmap_arena, arena);
+    snprintf(arena->directory, sizeof arena->directory, "%s", plan->directory);
+    arena->names = plan->names;
+    arena->workers = plan->workers;
+    arena->threads = plan->threads;
+    arena->lease_ms = plan->lease_ms;
+    arena->timeout_ms = TIMEOUT_MS * PACE;
+    arena->give_up_ms = GIVE_UP_MS;
+    arena->token_base = plan->unlocked ? (uint64_t)boottime_us() - 1 : wall_clock_us() - 1000000;
+    arena->unlocked = plan->unlocked;
+    round->arena = arena;
+}
+
+void round_begin(struct round *round, const struct round_plan *plan)
+{
+    memset(round, 0, sizeof *round);
+    round->engine = plan->engine;
+    round->seed = plan->seed;
+    round->random = plan->seed;
+    round->keep = plan->keep;
+    round->worker_count = plan->workers;
+    make_arena(round, plan);
+    if (plan->engine == TORTURE_REDIS) {
+        begin_redis(round);
+    } else {
+        begin_file(round);
+    }
+    open_operator(round);
+    for (unsigned i = 0; i < round->worker_count; i++) {
+        round->arena->slots[i].seed = draw_bits(&round->random);
+        staff_start(round, i);
+    }
+    staff_await_progress(round, 1, FIRST_MS * PACE);
+    nemesis_begin(round);
+    if (plan->calm) {
+        round->next_fault_us = INT64_MAX;
+    }
+}
+
+bool round_step(struct round *round)
+{
+    nap_ms(STEP_MS);
+    nemesis_step(round, boottime_us());
+    for (unsigned i = 0; i < round->worker_count; i++) {
+        if (atomic_load(&round->arena->slots[i].complained) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ===== O7: what is left behind ===== */
+
+static bool has_no_keys(void *arg)
+{
+    struct round *round = arg;
+    return server_answers(round->server, "", "KEYS torture:*");
+}
+
+static void check_keys(struct round *round)
+{
+    if (!wait_for(has_no_keys, round, round->arena->lease_ms + SLACK_MS)) {
+        char *keys = server_command(round->server, "KEYS torture:*");
+        blame(&round->verdict, 7, "these are still there when all leases are over: %.300s", keys);
+        free(keys);
+    }
+}
+
+/* Only the files of the locks, and nobody has them. */
+static void check_files(struct round *round)
+{
+    for (unsigned i = 0; i < round->arena->names; i++) {
+        const pawl_status status = pawl_lock_acquire(round->operator_locks[i], PAWL_TRY);
+        if (status != PAWL_OK) {
+            blame(&round->verdict, 7, "name %u is %s when everybody has gone: %.300s", i,
+                pawl_status_string(status), pawl_last_error());
+        } else {
+            pawl_lock_release(round->operator_locks[i]);
+        }
+    }
+    DIR *directory = opendir(round->lock_directory);
+    const struct dirent *entry = directory != NULL ? readdir(directory) : NULL;
+    for (; entry != NULL; entry = readdir(directory)) {
+        if (entry->d_name[0] != '.' && strncmp(entry->d_name, "torture:", 8) != 0) {
+            blame(&round->verdict, 7, "%.200s was left behind", entry->d_name);
+        }
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+}
+
+/* ===== The end ===== */
+
+static void read_history(struct round *round)
+{
+    round->history.threads = round->arena->threads;
+    for (unsigned i = 0; i < round->worker_count; i++) {
+        for (unsigned j = 0; j <= round->workers[i].generation; j++) {
+            history_read_log(&round->history, round->arena->directory, i, j);
+        }
+    }
+    history_finish(&round->history);
+}
+
+void round_end(struct round *round)
+{
+    nemesis_heal(round);
+    if (verdict_violations(&round->verdict) == 0) {
+        staff_await_progress(round, boottime_us(), PROGRESS_MS * PACE);
+    }
+    staff_dismiss(round);
+    if (round->engine == TORTURE_REDIS) {
+        check_keys(round);
+    } else {
+        check_files(round);
+    }
+    close_operator(round);
+    read_history(round);
+    judge_history(&round->history, round->arena, &round->verdict);
+    if (verdict_violations(&round->verdict) > 0 || round->keep) {
+        char path[ARENA_TEXT_SIZE + 16];
+        snprintf(path, sizeof path, "%s/history.txt", round->arena->directory);
+        history_dump(&round->history, path);
+    }
+    history_free(&round->history);
+}
+
+uint64_t round_acquired(const struct round *round)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < round->worker_count; i++) {
+        sum += atomic_load(&round->arena->slots[i].acquires[PAWL_OK]);
+    }
+    return sum;
+}
+
+uint64_t round_faults(const struct round *round)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < KINDS_MAX; i++) {
+        sum += round->kind_counts[i];
+    }
+    return sum;
+}
