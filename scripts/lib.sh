@@ -156,6 +156,9 @@ need() {
         nft) has_command nft || missing_packages+=(nftables) ;;
         unshare) has_command unshare && has_command setarch || missing_packages+=(util-linux) ;;
         ps) has_command ps || missing_packages+=(procps) ;;
+        tmux | zsh | fish | less) has_command "$what" || missing_packages+=("$what") ;;
+        vi) has_command vi || missing_packages+=(vim-tiny) ;;
+        spin) has_command spin || missing_packages+=(spin) ;;
         *) die 70 "need: I do not know '$what'" ;;
         esac
     done
