@@ -12,16 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NAME_SIZE_MAX = 1024, PATTERN_SIZE_MAX = 2 * NAME_SIZE_MAX };
+enum { PATTERN_SIZE_MAX = 2 * CLI_NAME_SIZE_MAX };
 
 int cli_check_name(const char *name)
 {
     if (name[0] == '\0') {
-        return cli_say_usage("the name is empty; give 1 to %d bytes", NAME_SIZE_MAX);
+        return cli_say_usage("the name is empty; give 1 to %d bytes", CLI_NAME_SIZE_MAX);
     }
-    if (strlen(name) > NAME_SIZE_MAX) {
+    if (strlen(name) > CLI_NAME_SIZE_MAX) {
         return cli_say_usage(
-            "the name has %zu bytes; at most %d are allowed", strlen(name), NAME_SIZE_MAX);
+            "the name has %zu bytes; at most %d are allowed", strlen(name), CLI_NAME_SIZE_MAX);
     }
     return CLI_GO_ON;
 }

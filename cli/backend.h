@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bytes of a lock's name, as the library has it. */
+enum { CLI_NAME_SIZE_MAX = sizeof((pawl_entry *)0)->name - 1 };
+
 /* A name or a pattern of the command line, checked before anything is touched: CLI_GO_ON, or
  * CLI_USAGE after a sentence. No pattern (NULL) is fine. */
 int cli_check_name(const char *name);

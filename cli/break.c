@@ -98,7 +98,7 @@ static void say_done(const pawl_entry *entry)
     struct cli_text text = CLI_TEXT_INIT;
     struct cli_hold hold = cli_hold_from(entry);
     add_name(&text, hold.name);
-    cli_text_add_string(&text, " was taken away from ");
+    cli_text_add_string(&text, " was taken away; it was held by ");
     cli_hold_add_who(&hold, &text);
     cli_say("%s", cli_text_string(&text));
     cli_hold_free(&hold);

@@ -8,6 +8,7 @@
 #include "say.h"
 #include "suggest.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,8 +81,29 @@ static int run_command(char **argv)
     return unknown_command(argv[0]);
 }
 
+/* `pawl help`, `pawl help run` */
+static int help_about(char *name)
+{
+    static char option[] = "--help";
+    char *argv[3] = {name, option, NULL};
+    return name != NULL ? run_command(argv) : print_help();
+}
+
+/* A standard descriptor that the caller closed must not become one of ours. What is opened in its
+ * place fails in the same way: 0 cannot be read, 1 and 2 cannot be written. */
+static void fill_standard_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            /* the lowest free number: this one */
+            open("/dev/null", (fd == 0 ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     bool version = false;
     bool help = false;
     struct cli_option options[] = {
@@ -101,7 +123,7 @@ int main(int argc, char **argv)
         return result;
     }
     if (help || (arguments.command != NULL && strcmp(arguments.command[0], "help") == 0)) {
-        return print_help();
+        return help_about(arguments.command != NULL ? arguments.command[help ? 0 : 1] : NULL);
     }
     if (version) {
         return print_version();

@@ -3,6 +3,7 @@
  * tells how it works and where. */
 #include "run.h"
 
+#include "backend.h"
 #include "commands.h"
 #include "duration.h"
 #include "options.h"
@@ -19,9 +20,8 @@ enum {
     GRACE_PARTS = 3,               /* of the lease, at most, unless it is given */
     TERM_MARGIN_US = 1 * US_PER_S, /* before KILL's margin and the grace */
     KILL_MARGIN_US = 500 * US_PER_MS,
-    MARGIN_PARTS = 6,     /* of a short lease */
-    NAME_SIZE_MAX = 1024, /* as pawl_lock_open() has it */
-    SHARE_MAX = 60,       /* percent of the lease: a renewal is due at 67 */
+    MARGIN_PARTS = 6, /* of a short lease */
+    SHARE_MAX = 60,   /* percent of the lease: a renewal is due at 67 */
 };
 
 #define DURATION_MS_MAX (INT64_C(365) * 86400 * 1000)
@@ -45,7 +45,9 @@ static const char help[] =
     "  -c LINE              run /bin/sh -c LINE\n"
     "  --lease TIME         how long the lock outlives this machine's death (30s); it is renewed\n"
     "                       every third of that. Locks in files end with the process\n"
-    "  --max-hold TIME      end the command before it has held the lock for so long\n"
+    "  --max-hold TIME      end the command before it has held the lock for so long: TERM comes "
+    "the\n"
+    "                       grace + 1s earlier\n"
     "  --grace TIME         from TERM to KILL when the command must end (5s, or a third of the\n"
     "                       lease); less than half the lease\n"
     "  --kind KIND          mutex (the default), fair, read, write, spin or plain\n"
@@ -124,11 +126,12 @@ static int check_name(const char *name)
 {
     const size_t size = strlen(name);
     if (size == 0) {
-        return cli_say_usage("NAME is empty; a lock's name has 1 to %d bytes", NAME_SIZE_MAX);
+        return cli_say_usage("NAME is empty; a lock's name has 1 to %d bytes", CLI_NAME_SIZE_MAX);
     }
-    return size <= NAME_SIZE_MAX ? CLI_GO_ON
-                                 : cli_say_usage("NAME has %zu bytes; a lock's name has 1 to %d",
-                                       size, NAME_SIZE_MAX);
+    return size <= CLI_NAME_SIZE_MAX
+               ? CLI_GO_ON
+               : cli_say_usage(
+                     "NAME has %zu bytes; a lock's name has 1 to %d", size, CLI_NAME_SIZE_MAX);
 }
 
 static int choose_command(
@@ -214,6 +217,7 @@ int cli_run(int argc, char **argv)
     struct run_options options = {
         .name = arguments.operands[0],
         .kind = (pawl_kind)line.kind,
+        .kind_name = kinds[line.kind],
         .wait_ms = line.no_wait ? PAWL_TRY : line.wait_ms,
         .lease_ms = line.lease_ms,
         .max_hold_ms = line.max_hold_ms,

@@ -31,7 +31,8 @@ struct run_options {
     const char *name;
     char **command; /* as execvp takes it */
     pawl_kind kind;
-    int64_t wait_ms; /* as pawl_lock_acquire() takes it */
+    const char *kind_name; /* as it was written */
+    int64_t wait_ms;       /* as pawl_lock_acquire() takes it */
     int64_t lease_ms;
     int64_t max_hold_ms; /* 0: no limit */
     int64_t grace_ms;    /* between TERM and KILL */

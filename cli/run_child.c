@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting the command: its environment, its process group, its signals as the caller had them.
  *
- * vfork() spares copying our memory; until exec the child only makes system calls and writes one
+ * The child shares our memory until it executes the command, which spares copying it, and we stand
+ * still meanwhile; as vfork() does, but on a stack of its own. It makes system calls and writes one
  * variable. It asks to get TERM should its parent die: then it ends even if front and keeper are
  * killed together. */
 #include "run_child.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OURS_COUNT = 3, NOT_EXECUTED = 127 };
+enum { OURS_COUNT = 3, NOT_EXECUTED = 127, STACK_SIZE = 256 * 1024 };
 
 static const char *const our_variables[OURS_COUNT] = {"PAWL_NAME", "PAWL_TOKEN", "PAWL_OWNER"};
 
@@ -97,43 +102,75 @@ static bool make_environment(const struct run_child_plan *plan, struct environme
     return entries != NULL;
 }
 
-/* In the child, which borrows its parent's memory. */
-static int become(const struct run_child_plan *plan, char **environment, pid_t parent)
+/* The file to execute, as execvp() would find it. It is looked for here, and not by the child: if
+ * ^Z stopped that while it searched, we would stand still for good. NULL: an error number. */
+static const char *find_command(const char *name, char out[PATH_MAX], int *error_out)
 {
+    const char *path = getenv("PATH");
+    path = path != NULL ? path : "/bin:/usr/bin";
+    *error_out = ENOENT;
+    if (strchr(name, '/') != NULL || name[0] == '\0') {
+        return name;
+    }
+    while (path != NULL) {
+        const size_t size = strcspn(path, ":");
+        const int used =
+            snprintf(out, PATH_MAX, "%.*s%s%s", (int)size, path, size > 0 ? "/" : "./", name);
+        struct stat info;
+        if (used < PATH_MAX && stat(out, &info) == 0 && S_ISREG(info.st_mode)) {
+            if (access(out, X_OK) == 0) {
+                return out;
+            }
+            *error_out = EACCES;
+        }
+        path = path[size] == ':' ? path + size + 1 : NULL;
+    }
+    return NULL;
+}
+
+struct birth {
+    const struct run_child_plan *plan;
+    const char *file;
+    char **environment;
+    pid_t parent;
+    int error; /* of exec */
+};
+
+/* In the child, which borrows its parent's memory, but for the stack. Gives its exit status. */
+static int become(void *birth_)
+{
+    struct birth *birth = birth_;
+    const struct run_child_plan *plan = birth->plan;
     if (plan->own_group) {
         setpgid(0, 0);
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) {
-        return ESRCH; /* it died before it could be watched */
+    if (getppid() != birth->parent) {
+        return NOT_EXECUTED; /* it died before it could be watched */
     }
     run_signals_restore(plan->signals);
-    execvpe(plan->command[0], plan->command, environment);
-    return errno;
-}
-
-/* The child runs on our stack until it executes the command; so nothing here may change meanwhile
- * but the error. */
-static pid_t __attribute__((noinline))
-fork_and_execute(const struct run_child_plan *plan, char **environment, volatile int *error)
-{
-    const pid_t parent = getpid();
-    const pid_t child = vfork();
-    if (child == 0) {
-        *error = become(plan, environment, parent);
-        _exit(NOT_EXECUTED);
-    }
-    return child;
+    execvpe(birth->file, plan->command, birth->environment); /* also scripts without #! */
+    birth->error = errno;
+    return NOT_EXECUTED;
 }
 
 pid_t run_child_start(const struct run_child_plan *plan, int *error_out, bool *execed_out)
 {
     struct environment environment;
-    volatile int error = 0;
+    char buffer[PATH_MAX];
+    _Alignas(16) static char stack[STACK_SIZE];
+    int error = 0;
     pid_t child = -1;
+    *execed_out = true;
+    const char *file = find_command(plan->command[0], buffer, error_out);
+    if (file == NULL) {
+        return -1;
+    }
     *error_out = ENOMEM;
     if (make_environment(plan, &environment)) {
-        child = fork_and_execute(plan, environment.entries, &error);
+        struct birth birth = {plan, file, environment.entries, getpid(), 0};
+        child = clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
+        error = birth.error;
         *error_out = child < 0 ? errno : error;
     }
     free_environment(&environment);

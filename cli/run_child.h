@@ -18,7 +18,7 @@ struct run_child_plan {
     const struct run_signals *signals;
 };
 
-/* The process id; or -1, and the error: of exec, or, if !*execed_out, of what comes before. */
+/* The process id; or -1, and the error: of exec, or, if !*execed_out, of making a process. */
 pid_t run_child_start(const struct run_child_plan *plan, int *error_out, bool *execed_out);
 
 #endif

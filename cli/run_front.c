@@ -7,6 +7,7 @@
  * is looked up again there, because renewals move it all the time and nobody is woken for that. */
 #include "run_front.h"
 
+#include "duration.h"
 #include "options.h"
 #include "run_child.h"
 #include "run_keeper.h"
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
@@ -26,6 +28,9 @@ enum {
     LEAVE_US = 5 * US_PER_S,     /* for the keeper to release and end */
     REAP_US = 20 * US_PER_MS,    /* for it to end when it has released */
     INTERRUPT_US = 1 * US_PER_S, /* the same when the user wants to be gone */
+    LAST_WORDS_MS = 2000,        /* for somebody to read them */
+    HOLD_SLACK_US = 50 * US_PER_MS,
+    HOLD_SLACK_PARTS = 50,
 };
 
 static const char *quoted_name(const struct run_front *front)
@@ -64,12 +69,13 @@ static void released(struct run_front *front, const struct run_message *message)
 {
     front->released = true;
     if (message->status == CLI_LOST && front->result != CLI_LOST) {
-        cli_say("the lock '%s' was lost before the command ended: others may have run meanwhile",
+        run_say(front,
+            "the lock '%s' was lost before the command ended: others may have run meanwhile",
             quoted_name(front));
         front->result = CLI_LOST;
         front->death_signal = 0;
     } else if (message->status != CLI_OK && message->status != CLI_LOST) {
-        cli_say("%s; the lock ends with its lease", message->text);
+        run_say(front, "%s; the lock ends with its lease", message->text);
     }
     /* The keeper of a lock in files may take 20 ms to end, for the kernel is slow to end an
      * inotify watch. Whoever waits for us shall not wait for that. */
@@ -82,7 +88,8 @@ static void left(struct run_front *front)
 {
     front->state = RUN_LEFT;
     if (front->tree.child > 0 && !front->released && !front->lost) {
-        cli_say("the lock '%s' could not be released; it ends with its lease", quoted_name(front));
+        run_say(front, "the lock '%s' could not be released; it ends with its lease",
+            quoted_name(front));
     }
 }
 
@@ -102,15 +109,25 @@ static void not_started(struct run_front *front, int error, bool execed)
     char shown[CLI_QUOTE_SIZE];
     const char *command = cli_quote(front->options->command[0], shown);
     if (!execed) {
-        cli_say("no process for '%s': %s", command, strerror(error));
+        run_say(front, "no process for '%s': %s", command, strerror(error));
         run_front_leave(front, CLI_SYSTEM);
     } else if (error == ENOENT) {
-        cli_say("'%s': command not found", command);
+        run_say(front, "'%s': command not found", command);
         run_front_leave(front, CLI_NOT_FOUND);
     } else {
-        cli_say("'%s' cannot be executed: %s", command, strerror(error));
+        run_say(front, "'%s' cannot be executed: %s", command, strerror(error));
         run_front_leave(front, CLI_NOT_EXECUTABLE);
     }
+}
+
+/* Without it nobody would watch the time. False: there is none. */
+static bool open_timer(struct run_front *front)
+{
+    if (atomic_load(&front->link.shared->deadline_us) != RUN_NEVER && front->timer_fd < 0) {
+        front->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+        return front->timer_fd >= 0;
+    }
+    return true;
 }
 
 static void arm_timer(struct run_front *front)
@@ -118,9 +135,6 @@ static void arm_timer(struct run_front *front)
     const int64_t deadline_us = atomic_load(&front->link.shared->deadline_us);
     if (deadline_us == RUN_NEVER) {
         return;
-    }
-    if (front->timer_fd < 0) {
-        front->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     }
     int64_t due_us = deadline_us - run_term_margin_us(front->options);
     due_us = due_us > 0 ? due_us : 1;
@@ -139,6 +153,11 @@ static void held(struct run_front *front, const struct run_message *message)
     if (front->state != RUN_WAITING) {
         return;
     }
+    if (!open_timer(front)) {
+        run_say(front, "no timer to watch the lock '%s': %s", quoted_name(front), strerror(errno));
+        run_front_leave(front, CLI_SYSTEM);
+        return;
+    }
     int error = 0;
     bool execed = false;
     const pid_t child = run_child_start(&plan, &error, &execed);
@@ -153,27 +172,31 @@ static void held(struct run_front *front, const struct run_message *message)
     arm_timer(front);
 }
 
-void run_front_end_command(struct run_front *front, int64_t kill_us)
+/* The first step is taken at once, before anything is said about it: whoever reads what we say may
+ * be slow. */
+static void end_command(struct run_front *front, int64_t kill_us)
 {
     front->was_ended = true;
-    front->tree.session = 0;
     if (front->state == RUN_RUNNING) {
         front->state = RUN_ENDING;
+        front->tree.session = 0;
         run_end_start(&front->end, &front->tree, kill_us);
     } else {
-        front->end.kill_us = run_min(front->end.kill_us, kill_us);
+        run_end_widen(&front->end, kill_us);
     }
+    run_end_step(&front->end, run_now_us());
 }
 
-/* The lock is proved lost: TERM at once, KILL after the grace. */
+/* The lock is proved lost: TERM at once, KILL after the grace. Before the command was started it is
+ * no loss. */
 static void lost(struct run_front *front, const char *why)
 {
-    front->lost = true;
+    front->lost = front->tree.child > 0;
     if (front->state == RUN_RUNNING || front->state == RUN_ENDING) {
         char shown[CLI_QUOTE_SIZE];
-        cli_say("the lock '%s' is lost: %s; ending the command", quoted_name(front),
+        end_command(front, run_now_us() + front->options->grace_ms * US_PER_MS);
+        run_say(front, "the lock '%s' is lost: %s; ending the command", quoted_name(front),
             cli_quote(why, shown));
-        run_front_end_command(front, run_now_us() + front->options->grace_ms * US_PER_MS);
     }
 }
 
@@ -183,14 +206,16 @@ static void keeper_died(struct run_front *front)
     close(front->link.front_fd);
     front->link.front_fd = -1;
     if (front->state == RUN_WAITING || front->state == RUN_PAUSING) {
-        cli_say("the process that waits for the lock was killed");
+        run_line_clear(front);
+        run_say(front, "the process that waits for the lock was killed");
         run_front_leave(front, CLI_SYSTEM);
     } else if (front->state == RUN_RUNNING || front->state == RUN_ENDING) {
         if (atomic_load(&front->link.shared->deadline_us) == RUN_NEVER) {
             lost(front, "the process that kept it was killed");
         } else {
-            cli_say("the process that keeps the lock '%s' was killed; unless the command ends "
-                    "first, it is ended before the lease is over",
+            run_say(front,
+                "the process that keeps the lock '%s' was killed; unless the command ends "
+                "first, it is ended before the lease is over",
                 quoted_name(front));
         }
     }
@@ -200,8 +225,11 @@ static void keeper_died(struct run_front *front)
 
 static void handle_message(struct run_front *front, const struct run_message *message)
 {
+    if (message->word == RUN_HOLDER || message->word == RUN_NOTE) {
+        atomic_fetch_sub(&front->link.shared->talk, 1);
+    }
     switch (message->word) {
-    case RUN_HELD:
+    case RUN_HELD: /* in a pause the keeper has been asked to give it back, and will */
         if (front->state == RUN_WAITING) {
             held(front, message);
         }
@@ -214,7 +242,7 @@ static void handle_message(struct run_front *front, const struct run_message *me
             const bool busy = message->status == CLI_BUSY;
             run_line_clear(front);
             if (!busy || !front->options->quiet) {
-                cli_say("%s", message->text);
+                run_say(front, "%s", message->text);
             }
             run_front_leave(front, busy ? front->options->busy_status : message->status);
         }
@@ -226,7 +254,7 @@ static void handle_message(struct run_front *front, const struct run_message *me
         break;
     case RUN_NOTE:
         run_line_clear(front);
-        cli_say("%s", message->text);
+        run_say(front, "%s", message->text);
         break;
     case RUN_PAUSED:
         run_job_paused(front);
@@ -258,6 +286,24 @@ static void handle_messages(struct run_front *front)
     }
 }
 
+/* The longest hold ends the lock, or nobody renews it. */
+static void say_why_it_ends(struct run_front *front, int64_t deadline_us)
+{
+    const int64_t max_us = front->options->max_hold_ms * US_PER_MS;
+    const int64_t end_us = atomic_load(&front->link.shared->held_us) + max_us;
+    const int64_t slack_us = HOLD_SLACK_US + max_us / HOLD_SLACK_PARTS;
+    char shown[CLI_DURATION_SIZE];
+    if (max_us > 0 && deadline_us + slack_us >= end_us) {
+        run_say(front,
+            "the longest hold of the lock '%s' (--max-hold %s) is over; ending the command",
+            quoted_name(front), cli_duration_show(front->options->max_hold_ms, shown));
+    } else {
+        run_say(front,
+            "the lock '%s' is about to be lost: it cannot be renewed; ending the command",
+            quoted_name(front));
+    }
+}
+
 /* Is the lock about to be lost, because nobody renews it or its longest time is over? */
 static void check_deadline(struct run_front *front, int64_t now_us)
 {
@@ -271,9 +317,8 @@ static void check_deadline(struct run_front *front, int64_t now_us)
             arm_timer(front);
             return;
         }
-        cli_say("the lock '%s' is about to be lost%s; ending the command", quoted_name(front),
-            front->options->max_hold_ms > 0 ? "" : ": it cannot be renewed");
-        run_front_end_command(front, kill_us);
+        end_command(front, kill_us);
+        say_why_it_ends(front, deadline_us);
     } else if (front->was_ended && !front->lost) {
         front->end.kill_us = kill_us; /* the renewal may have come through after all */
     } else {
@@ -300,7 +345,7 @@ static void check_end(struct run_front *front, int64_t now_us)
         return;
     }
     if (front->end.denied > 0) {
-        cli_say("%u of the command's processes may not be ended by this user and still run",
+        run_say(front, "%u of the command's processes may not be ended by this user and still run",
             front->end.denied);
     }
     command_over(front);
@@ -310,7 +355,7 @@ static void check_end(struct run_front *front, int64_t now_us)
 
 static int64_t wake_us(const struct run_front *front, int64_t now_us)
 {
-    return front->state == RUN_ENDING    ? now_us + RUN_END_PACE_US
+    return front->state == RUN_ENDING    ? run_end_next_us(&front->end, now_us)
            : front->state == RUN_LEAVING ? front->leave_us
                                          : RUN_NEVER;
 }
@@ -318,15 +363,19 @@ static int64_t wake_us(const struct run_front *front, int64_t now_us)
 /* Sleep until something happens, and see to it. */
 static void await(struct run_front *front)
 {
-    struct pollfd fds[3] = {{front->signals.fd, POLLIN, 0}, {front->link.front_fd, POLLIN, 0},
-        {front->state == RUN_RUNNING ? front->timer_fd : -1, POLLIN, 0}};
+    struct pollfd fds[4] = {{front->signals.fd, POLLIN, 0}, {front->link.front_fd, POLLIN, 0},
+        {front->state == RUN_RUNNING ? front->timer_fd : -1, POLLIN, 0},
+        {front->unsaid_count > 0 ? STDERR_FILENO : -1, POLLOUT, 0}};
     const int64_t before_us = run_now_us();
-    poll(fds, 3, run_poll_ms(wake_us(front, before_us), before_us));
+    poll(fds, 4, run_poll_ms(wake_us(front, before_us), before_us));
     if (fds[0].revents != 0) {
         run_job_signals(front);
     }
     if (fds[1].revents != 0) {
         handle_messages(front);
+    }
+    if (fds[3].revents != 0) {
+        run_say_unsaid(front, 0);
     }
 }
 
@@ -350,20 +399,9 @@ static void step(struct run_front *front)
 
 /* ===== Beginning and end ===== */
 
-/* A standard descriptor that the caller closed must not become one of ours. */
-static void fill_standard_descriptors(void)
-{
-    for (int fd = 0; fd <= 2; fd++) {
-        if (fcntl(fd, F_GETFD) < 0) {
-            open("/dev/null", O_RDWR | O_CLOEXEC); /* the lowest free number: this one */
-        }
-    }
-}
-
 /* False: it has been said why. */
 static bool begin(struct run_front *front)
 {
-    fill_standard_descriptors();
     front->tree.shares = waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0;
     if (!run_signals_open(&front->signals) || !run_link_open(&front->link)) {
         cli_say("no descriptors or memory: %s", strerror(errno));
@@ -401,6 +439,7 @@ int run_front(const struct run_options *options)
     while (front.state != RUN_LEFT) {
         step(&front);
     }
+    run_say_unsaid(&front, LAST_WORDS_MS);
     if (front.tree.child > 0) {
         waitpid(front.tree.child, NULL, WNOHANG);
     }

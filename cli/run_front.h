@@ -18,6 +18,8 @@ enum run_state {
     RUN_LEFT,
 };
 
+enum { RUN_SENTENCE_SIZE = 1536, RUN_UNSAID_MAX = 4 };
+
 struct run_front {
     const struct run_options *options;
     struct run_link link;
@@ -39,6 +41,8 @@ struct run_front {
     int result;
     bool line_shown; /* the line on the terminal that says who holds the lock */
     int pause_signal;
+    int unsaid_count; /* sentences that nobody reads yet */
+    char unsaid[RUN_UNSAID_MAX][RUN_SENTENCE_SIZE];
     char owner[PAWL_OWNER_SIZE];
     struct run_tree tree;
     struct run_end end;
@@ -46,13 +50,19 @@ struct run_front {
 
 /* run_front.c */
 void run_front_leave(struct run_front *front, int result);
-void run_front_end_command(struct run_front *front, int64_t kill_us);
 
 /* run_job.c: signals, stops, and the ends of children. */
 void run_job_signals(struct run_front *front);
 void run_job_paused(struct run_front *front);
 
-/* run_line.c: what the front says on the terminal while it waits. */
+/* run_line.c: what the front says. It never waits for a reader: it has a command to end in time. */
+void run_say(struct run_front *front, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Say now what could not be said; at the end, wait a little for somebody to read it. */
+void run_say_unsaid(struct run_front *front, int wait_ms);
+
+/* The line on the terminal while it waits. */
 void run_line_show(struct run_front *front, const char *text);
 void run_line_clear(struct run_front *front);
 

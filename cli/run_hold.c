@@ -64,17 +64,19 @@ static void tell_held(struct run_keeper *keeper)
         keeper->owner[0] = '\0'; /* lost already, which is told next */
     }
     snprintf(message.text, sizeof message.text, "%s", keeper->owner);
-    run_link_send(keeper->link->keeper_fd, &message);
+    run_link_tell(keeper->link->keeper_fd, &message); /* nothing runs yet that is to be watched */
 }
 
 /* ===== Standing in for the front ===== */
 
-static void tell_lost(struct run_keeper *keeper)
+/* False: it has to be told again. */
+static bool tell_lost(struct run_keeper *keeper)
 {
     const bool late = keeper->lost_us >= atomic_load(&keeper->link->shared->deadline_us);
-    run_link_say(keeper->link->keeper_fd, RUN_LOST,
+    const bool told = run_link_say(keeper->link->keeper_fd, RUN_LOST,
         late ? "its time was over" : "somebody broke it, or its data was lost");
     kill(keeper->front, SIGCONT);
+    return told;
 }
 
 static void rescue(struct run_keeper *keeper)
@@ -127,7 +129,7 @@ static void end_command(struct run_keeper *keeper)
     }
     run_end_start(&end, &tree, kill_us);
     while (!run_end_step(&end, run_now_us())) {
-        run_keeper_pump(keeper, run_now_us() + RUN_END_PACE_US);
+        run_keeper_pump(keeper, run_end_next_us(&end, run_now_us()));
     }
     while (!keeper->lost && run_tree_signal(&tree, 0).alive > 0) {
         run_keeper_pump(keeper, run_now_us() + REMAINS_PACE_US);
@@ -135,24 +137,33 @@ static void end_command(struct run_keeper *keeper)
     run_tree_free(&tree);
 }
 
-void run_hold(struct run_keeper *keeper)
+/* The front may ask for a pause at the very moment in which it is told that it has the lock. It
+ * does so only before it has started the command. */
+bool run_hold(struct run_keeper *keeper)
 {
     struct watch watch = {0, LOOK_US_MIN, false, 0};
+    atomic_store(&keeper->link->shared->held_us, run_now_us());
     look(keeper, &watch, run_now_us());
     tell_held(keeper);
     while (!keeper->done && !keeper->front_gone) {
+        if (keeper->pausing) {
+            return false;
+        }
         const int64_t now_us = run_now_us();
         if (watch.next_us <= now_us && !keeper->lost) {
             look(keeper, &watch, now_us);
         }
         if (keeper->lost && !watch.lost_told) {
-            watch.lost_told = true;
-            tell_lost(keeper);
+            watch.lost_told = tell_lost(keeper);
         }
-        const int64_t front_us = watch_front(keeper, &watch, now_us);
+        int64_t front_us = watch_front(keeper, &watch, now_us);
+        if (keeper->lost && !watch.lost_told) {
+            front_us = run_min(front_us, now_us + RESCUE_PACE_US);
+        }
         run_keeper_pump(keeper, run_min(front_us, keeper->lost ? RUN_NEVER : watch.next_us));
     }
     if (keeper->front_gone && !keeper->done) {
         end_command(keeper);
     }
+    return true;
 }

@@ -5,7 +5,10 @@
  * It sleeps in one place, run_keeper_pump(), on what the front says and on the library's callbacks,
  * which are dispatched there: no thread of ours, and nothing to guard. It has its own process group
  * and lets go of the caller's descriptors, but for stderr: a pipe that the caller waits for must
- * not stay open because of us. */
+ * not stay open because of us.
+ *
+ * Its process id is the one that others see as the holder's. Whoever ends that by a signal means
+ * the job: the signal goes on to the front, which knows what to do. */
 #include "run_keeper.h"
 
 #include "options.h"
@@ -17,6 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+enum {
+    NOTES_MAX = 3, /* that wait to be heard */
+    SCHEME_SIZE = 32,
+};
 
 /* ===== Listening ===== */
 
@@ -56,16 +64,33 @@ static void listen_to_front(struct run_keeper *keeper)
     }
 }
 
+/* The front is our parent as long as it lives; afterwards its number may be somebody else's. */
+static void pass_signals_on(const struct run_keeper *keeper)
+{
+    const struct run_signals signals = {.fd = keeper->signals_fd};
+    struct run_signal received;
+    while (run_signals_next(&signals, &received)) {
+        const int number = received.number;
+        const bool ends = number == SIGTERM || number == SIGINT || number == SIGHUP;
+        if (ends && getppid() == keeper->front) {
+            kill(keeper->front, number);
+        }
+    }
+}
+
 void run_keeper_pump(struct run_keeper *keeper, int64_t until_us)
 {
-    struct pollfd fds[2] = {{keeper->front_gone ? -1 : keeper->link->keeper_fd, POLLIN, 0},
-        {pawl_client_fd(keeper->client), POLLIN, 0}};
-    poll(fds, 2, run_poll_ms(until_us, run_now_us()));
+    struct pollfd fds[3] = {{keeper->front_gone ? -1 : keeper->link->keeper_fd, POLLIN, 0},
+        {pawl_client_fd(keeper->client), POLLIN, 0}, {keeper->signals_fd, POLLIN, 0}};
+    poll(fds, 3, run_poll_ms(until_us, run_now_us()));
     if (fds[1].revents != 0) {
         pawl_client_dispatch(keeper->client);
     }
     if (fds[0].revents != 0) {
         listen_to_front(keeper);
+    }
+    if (fds[2].revents != 0) {
+        pass_signals_on(keeper);
     }
 }
 
@@ -84,12 +109,29 @@ static void on_log(pawl_log_level level, const char *message, void *arg)
 {
     const struct run_keeper *keeper = arg;
     if (level == PAWL_LOG_WARNING && !keeper->options->quiet) {
-        run_link_say(keeper->link->keeper_fd, RUN_NOTE, message);
+        run_link_talk(keeper->link, RUN_NOTE, message, NOTES_MAX);
     }
+}
+
+/* The library's own sentence speaks of its C names. */
+static pawl_status explain(struct run_keeper *keeper, pawl_status status, const char *scheme)
+{
+    const struct run_options *options = keeper->options;
+    if (status == PAWL_UNSUPPORTED && options->kind != PAWL_MUTEX) {
+        snprintf(keeper->why, sizeof keeper->why,
+            "--kind %s is not available with %s:; use --kind mutex", options->kind_name, scheme);
+    } else if (status != PAWL_OK) {
+        snprintf(keeper->why, sizeof keeper->why, "%s", pawl_last_error());
+    }
+    return status;
 }
 
 static pawl_status open_lock(struct run_keeper *keeper)
 {
+    char scheme[SCHEME_SIZE] = "file";
+    if (cli_url() != NULL) {
+        snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(cli_url(), ":"), cli_url());
+    }
     const struct run_options *options = keeper->options;
     pawl_client_options client_options = PAWL_CLIENT_OPTIONS_INIT;
     client_options.dispatch = true;
@@ -98,7 +140,7 @@ static pawl_status open_lock(struct run_keeper *keeper)
     pawl_status status = pawl_client_open(cli_url(), &client_options, &keeper->client);
     cli_url_forget();
     if (status != PAWL_OK) {
-        return status;
+        return explain(keeper, status, scheme);
     }
     pawl_lock_options lock_options = PAWL_LOCK_OPTIONS_INIT;
     lock_options.kind = options->kind;
@@ -107,7 +149,8 @@ static pawl_status open_lock(struct run_keeper *keeper)
     lock_options.max_hold_ms = options->max_hold_ms;
     lock_options.on_lost = on_lost;
     lock_options.event_arg = keeper;
-    return pawl_lock_open(keeper->client, options->name, &lock_options, &keeper->lock);
+    status = pawl_lock_open(keeper->client, options->name, &lock_options, &keeper->lock);
+    return explain(keeper, status, scheme);
 }
 
 /* ===== Its life ===== */
@@ -137,7 +180,7 @@ static _Noreturn void fail(struct run_keeper *keeper, pawl_status status, const 
 {
     struct run_message message = {.word = RUN_FAILED, .status = cli_exit_of(status)};
     snprintf(message.text, sizeof message.text, "%s", why);
-    run_link_send(keeper->link->keeper_fd, &message);
+    run_link_tell(keeper->link->keeper_fd, &message);
     pawl_client_close(keeper->client);
     _exit(0);
 }
@@ -151,11 +194,25 @@ static _Noreturn void release(struct run_keeper *keeper)
     if (message.status != CLI_OK && message.status != CLI_LOST) {
         snprintf(message.text, sizeof message.text, "%s", pawl_last_error());
     }
-    run_link_send(keeper->link->keeper_fd, &message);
+    run_link_tell(keeper->link->keeper_fd, &message);
     if (atomic_load(&keeper->link->shared->deadline_us) != RUN_NEVER || message.status != CLI_OK) {
         pawl_client_close(keeper->client);
     }
     _exit(CLI_OK);
+}
+
+/* ^Z came before the command was started: neither hold nor wait until it goes on. */
+static void pause_keeping(struct run_keeper *keeper, bool held)
+{
+    if (held) {
+        pawl_lock_release(keeper->lock);
+    }
+    atomic_store(&keeper->link->shared->deadline_us, RUN_NEVER);
+    run_link_tell(keeper->link->keeper_fd, &(struct run_message){.word = RUN_PAUSED});
+    while (keeper->pausing && !keeper->done && !keeper->front_gone) {
+        run_keeper_pump(keeper, RUN_NEVER);
+    }
+    keeper->lost = false; /* that was another hold */
 }
 
 /* Until the lock is ours. Whoever presses ^Z while it waits is not given it. */
@@ -168,18 +225,23 @@ static void obtain(struct run_keeper *keeper)
             _exit(0);
         }
         if (keeper->pausing) {
-            if (status == PAWL_OK) {
-                pawl_lock_release(keeper->lock);
-            }
-            run_link_say(keeper->link->keeper_fd, RUN_PAUSED, NULL);
-            while (keeper->pausing && !keeper->done && !keeper->front_gone) {
-                run_keeper_pump(keeper, RUN_NEVER);
-            }
+            pause_keeping(keeper, status == PAWL_OK);
         } else if (status == PAWL_OK) {
             return;
         } else {
             fail(keeper, status, keeper->why);
         }
+    }
+}
+
+/* Others are told who holds the lock: "web3 pid 4711 (rsync)", and not (pawl). The library takes
+ * the name that the C library keeps. */
+static void introduce_as(char *command)
+{
+    char *slash = strrchr(command, '/');
+    char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : command;
+    if (name[0] != '\0') {
+        program_invocation_short_name = name;
     }
 }
 
@@ -194,11 +256,16 @@ _Noreturn void run_keeper(
     keeper.wait_end_us =
         options->wait_ms == PAWL_FOREVER ? RUN_NEVER : run_now_us() + options->wait_ms * US_PER_MS;
     detach(link);
+    keeper.signals_fd = run_signals_reopen();
+    introduce_as(options->command[0]);
     const pawl_status status = open_lock(&keeper);
     if (status != PAWL_OK) {
-        fail(&keeper, status, pawl_last_error());
+        fail(&keeper, status, keeper.why);
     }
     obtain(&keeper);
-    run_hold(&keeper);
+    while (!run_hold(&keeper)) {
+        pause_keeping(&keeper, true);
+        obtain(&keeper);
+    }
     release(&keeper);
 }

@@ -6,6 +6,7 @@
 
 #include "run.h"
 #include "run_link.h"
+#include "run_signals.h"
 #include "run_tree.h"
 
 #include <sys/types.h>
@@ -18,8 +19,9 @@ struct run_keeper {
     pawl_client *client;
     pawl_lock *lock;
     bool front_gone;
-    bool done;    /* the front wants us to release and end */
-    bool pausing; /* it wants us to stop waiting until it says so */
+    int signals_fd; /* -1: deaf */
+    bool done;      /* the front wants us to release and end */
+    bool pausing;   /* it wants us to stop waiting until it says so */
     bool answered;
     pawl_status answer; /* of the asynchronous acquire */
     char why[RUN_TEXT_SIZE];
@@ -37,8 +39,9 @@ _Noreturn void run_keeper(
 void run_keeper_pump(struct run_keeper *keeper, int64_t until_us);
 
 /* run_hold.c: tell the front that the lock is ours, and stay until it is done or gone. Afterwards
- * nothing of the command runs. */
-void run_hold(struct run_keeper *keeper);
+ * nothing of the command runs. False: the front was stopped before it heard that; it does not want
+ * the lock now. */
+bool run_hold(struct run_keeper *keeper);
 
 /* run_wait.c: wait for the lock, and tell meanwhile who holds it. PAWL_OK: held; PAWL_CANCELED:
  * the front wants no more, or not now. The reason for everything else is in keeper->why. */

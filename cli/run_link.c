@@ -39,22 +39,40 @@ void run_link_be_keeper(struct run_link *link)
     link->front_fd = -1;
 }
 
-/* A packet that cannot be sent is for somebody who is gone, which is heard soon, or has been
- * stopped for long: run_link.h. */
-void run_link_send(int fd, const struct run_message *message)
+static bool send_message(int fd, const struct run_message *message, int flags)
 {
     const size_t size = offsetof(struct run_message, text) + strlen(message->text) + 1;
-    send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return send(fd, message, size, MSG_NOSIGNAL | flags) == (ssize_t)size;
 }
 
-void run_link_say(int fd, enum run_word word, const char *text)
+bool run_link_send(int fd, const struct run_message *message)
+{
+    return send_message(fd, message, MSG_DONTWAIT);
+}
+
+/* If it fails, nobody is there any more, which is heard soon. */
+void run_link_tell(int fd, const struct run_message *message)
+{
+    send_message(fd, message, 0);
+}
+
+bool run_link_say(int fd, enum run_word word, const char *text)
 {
     struct run_message message;
     message.word = word;
     message.status = 0;
     message.token = 0;
     snprintf(message.text, sizeof message.text, "%s", text != NULL ? text : "");
-    run_link_send(fd, &message);
+    return run_link_send(fd, &message);
+}
+
+/* The front counts down when it hears it. */
+void run_link_talk(const struct run_link *link, enum run_word word, const char *text, int max)
+{
+    const bool many = atomic_fetch_add(&link->shared->talk, 1) > max;
+    if (many || !run_link_say(link->keeper_fd, word, text)) {
+        atomic_fetch_sub(&link->shared->talk, 1);
+    }
 }
 
 enum run_heard run_link_hear(int fd, struct run_message *message_out)

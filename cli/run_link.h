@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What front and keeper say to each other; see run.h.
  *
- * A message is one packet on a socket pair. Sending never waits: whoever is stopped for hours must
- * not stop the other. Nothing that is sent often matters if it is dropped; what must be known
- * later, and nobody has to be woken for, is in memory that both share. */
+ * A message is one packet on a socket pair. Sending does not wait, since the other may be stopped
+ * for hours. What is said again and again, for the user to read, is left out while the last is
+ * unheard, so there is room for what changes the state; should there be none all the same, the
+ * keeper stays until there is, unless it has a command to watch. What must be known later, and
+ * nobody has to be woken for, is in memory that both share. */
 #ifndef PAWL_RUN_LINK_H
 #define PAWL_RUN_LINK_H
 
@@ -39,6 +41,8 @@ struct run_shared {
     _Atomic int64_t deadline_us; /* the lock is sure until then; written by the keeper */
     _Atomic int64_t child_us;    /* when the command had been started; written by the front */
     _Atomic int64_t child;       /* its process id; 0: not started */
+    _Atomic int64_t held_us;     /* when the lock was had; written by the keeper */
+    _Atomic int talk;            /* how many RUN_HOLDER and RUN_NOTE the front has not heard yet */
 };
 
 struct run_link {
@@ -54,10 +58,17 @@ bool run_link_open(struct run_link *link);
 void run_link_be_front(struct run_link *link);
 void run_link_be_keeper(struct run_link *link);
 
-void run_link_send(int fd, const struct run_message *message);
+/* False: nobody is there, or there is no room. */
+bool run_link_send(int fd, const struct run_message *message);
+
+/* The same, and wait for room. */
+void run_link_tell(int fd, const struct run_message *message);
 
 /* A message with a word and a text (may be NULL). */
-void run_link_say(int fd, enum run_word word, const char *text);
+bool run_link_say(int fd, enum run_word word, const char *text);
+
+/* The same for what may be left out: nothing is sent while more than `max` of these are unheard. */
+void run_link_talk(const struct run_link *link, enum run_word word, const char *text, int max);
 
 enum run_heard { RUN_HEARD, RUN_SILENCE, RUN_CLOSED };
 

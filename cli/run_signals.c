@@ -38,6 +38,22 @@ bool run_signals_open(struct run_signals *signals)
     return signals->fd >= 0 && sigprocmask(SIG_BLOCK, &set, &signals->caller_mask) == 0;
 }
 
+/* All that are blocked; who had blocked one before us does not hear it otherwise either. */
+int run_signals_reopen(void)
+{
+    sigset_t set;
+    return sigprocmask(SIG_BLOCK, NULL, &set) == 0 ? signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)
+                                                   : -1;
+}
+
+/* What a terminal sends, it sends to the whole job. The kernel sends others, too: an alarm() that
+ * was set before we were executed is for this process alone. */
+static bool terminals_send(int number)
+{
+    return number == SIGINT || number == SIGQUIT || number == SIGHUP || number == SIGCONT ||
+           number == SIGWINCH || run_signal_stops(number);
+}
+
 bool run_signals_next(const struct run_signals *signals, struct run_signal *signal_out)
 {
     struct signalfd_siginfo info;
@@ -45,7 +61,7 @@ bool run_signals_next(const struct run_signals *signals, struct run_signal *sign
         return false;
     }
     signal_out->number = (int)info.ssi_signo;
-    signal_out->from_terminal = info.ssi_code == SI_KERNEL;
+    signal_out->from_terminal = info.ssi_code == SI_KERNEL && terminals_send(signal_out->number);
     signal_out->sender = info.ssi_code <= 0 ? (pid_t)info.ssi_pid : 0;
     return true;
 }

@@ -2,8 +2,9 @@
 /* The front's signals: they are blocked and come by a descriptor, so that no handler runs and the
  * command inherits exactly the dispositions that the caller had.
  *
- * The keeper inherits the blocked set and never looks: it ends when the front does. A signal to all
- * processes of a service must not take the lock from under the command. */
+ * The keeper inherits the blocked set and ends when the front does: a signal to all processes of a
+ * service must not take the lock from under the command. What is meant to end it goes to the front.
+ */
 #ifndef PAWL_RUN_SIGNALS_H
 #define PAWL_RUN_SIGNALS_H
 
@@ -24,6 +25,9 @@ struct run_signals {
 
 /* False: errno says why. */
 bool run_signals_open(struct run_signals *signals);
+
+/* For the keeper, which has closed what it inherited. -1: errno says why. */
+int run_signals_reopen(void);
 
 /* The next signal, if there is one. */
 bool run_signals_next(const struct run_signals *signals, struct run_signal *signal_out);

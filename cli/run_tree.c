@@ -133,7 +133,14 @@ static bool add_process(struct run_tree *tree, const struct run_process *process
     return true;
 }
 
-/* All processes there are. Without /proc, the command alone. */
+static int compare_pids(const void *a, const void *b)
+{
+    const pid_t first = ((const struct run_process *)a)->pid;
+    const pid_t second = ((const struct run_process *)b)->pid;
+    return (first > second) - (first < second);
+}
+
+/* All processes there are, by number. Without /proc, the command alone. */
 static void look(struct run_tree *tree)
 {
     tree->count = 0;
@@ -152,6 +159,9 @@ static void look(struct run_tree *tree)
     if (tree->count == 0 && tree->child > 0) {
         const struct run_process child = {.pid = tree->child, .alive = true};
         add_process(tree, &child);
+    }
+    if (tree->count > 0) {
+        qsort(tree->processes, tree->count, sizeof tree->processes[0], compare_pids);
     }
 }
 
@@ -177,12 +187,8 @@ static bool is_root(const struct run_tree *tree, const struct run_process *proce
 
 static const struct run_process *find(const struct run_tree *tree, pid_t pid)
 {
-    for (size_t i = 0; i < tree->count; i++) {
-        if (tree->processes[i].pid == pid) {
-            return &tree->processes[i];
-        }
-    }
-    return NULL;
+    const struct run_process key = {.pid = pid};
+    return bsearch(&key, tree->processes, tree->count, sizeof key, compare_pids);
 }
 
 /* Whoever has a member as a parent is one, until nobody is added any more. */
@@ -209,34 +215,6 @@ static void mark_members(struct run_tree *tree)
 
 /* ===== Signals ===== */
 
-static uint64_t fold(const struct run_process *process)
-{
-    return process->start * 0x9e3779b97f4a7c15u ^ (uint64_t)process->pid;
-}
-
-/* Whether it is the first time that this process is told. If that cannot be remembered it is told
- * again. */
-static bool tell_once(struct run_tree *tree, const struct run_process *process)
-{
-    const uint64_t key = fold(process);
-    for (size_t i = 0; i < tree->told_count; i++) {
-        if (tree->told[i] == key) {
-            return false;
-        }
-    }
-    if (tree->told_count == tree->told_room) {
-        const size_t room = tree->told_room > 0 ? 2 * tree->told_room : 64;
-        uint64_t *larger = realloc(tree->told, room * sizeof *larger);
-        if (larger == NULL) {
-            return true;
-        }
-        tree->told = larger;
-        tree->told_room = room;
-    }
-    tree->told[tree->told_count++] = key;
-    return true;
-}
-
 /* 0, or an error number. */
 static int send_signal(const struct run_process *process, int number)
 {
@@ -254,15 +232,9 @@ static int send_signal(const struct run_process *process, int number)
     return error;
 }
 
-static int signal_member(struct run_tree *tree, const struct run_process *process, int number)
+static int signal_member(const struct run_process *process, int number)
 {
-    if (number == 0) {
-        return 0;
-    }
-    int error = 0;
-    if (number != SIGTERM || tell_once(tree, process)) {
-        error = send_signal(process, number);
-    }
+    const int error = number != 0 ? send_signal(process, number) : 0;
     if (number == SIGTERM && (process->state == 'T' || process->state == 't')) {
         send_signal(process, SIGCONT);
     }
@@ -281,7 +253,7 @@ struct run_census run_tree_signal(struct run_tree *tree, int number)
             continue;
         }
         census.alive++;
-        census.denied += signal_member(tree, process, number) == EPERM ? 1 : 0;
+        census.denied += signal_member(process, number) == EPERM ? 1 : 0;
     }
     return census;
 }
@@ -301,5 +273,4 @@ void run_tree_reap(const struct run_tree *tree)
 void run_tree_free(struct run_tree *tree)
 {
     free(tree->processes);
-    free(tree->told);
 }

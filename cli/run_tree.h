@@ -30,9 +30,6 @@ struct run_tree {
     struct run_process *processes; /* the last look */
     size_t count;
     size_t room;
-    uint64_t *told; /* pid and start of those that got their TERM, folded */
-    size_t told_count;
-    size_t told_room;
 };
 
 struct run_census {
@@ -40,8 +37,8 @@ struct run_census {
     unsigned denied; /* of these, those that may not be signalled */
 };
 
-/* Look, and send a signal to every member: TERM only once to each, and with a CONT to those that
- * are stopped. 0: only look. */
+/* Look, and send a signal to every member: TERM with a CONT to those that are stopped. 0: only
+ * look. */
 struct run_census run_tree_signal(struct run_tree *tree, int number);
 
 /* Reap children of the front that have ended, but for the command and the keeper. For the front. */

@@ -67,7 +67,7 @@ static void tell_holder(struct run_keeper *keeper)
     entry.size = sizeof entry;
     const pawl_status status = pawl_client_look(keeper->client, keeper->options->name, &entry);
     describe(keeper, status == PAWL_OK ? &entry : NULL, text, sizeof text);
-    run_link_say(keeper->link->keeper_fd, RUN_HOLDER, text);
+    run_link_talk(keeper->link, RUN_HOLDER, text, 0);
 }
 
 /* ===== Waiting ===== */

@@ -6,6 +6,7 @@
 #include "say.h"
 
 #include "secret.h"
+#include "text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,57 @@ void cli_say_as(const char *who)
 {
     speaker = who;
 }
+
+/* ===== Quoting ===== */
+
+/* Where the next hidden part of the text begins and ends; past the end if there is none. */
+static struct cli_secret next_secret(
+    const char *text, size_t from, enum cli_secret_place place, size_t size)
+{
+    struct cli_secret secret = cli_secret_find(text, from, place);
+    return secret.size > 0 ? secret : (struct cli_secret){size, 0};
+}
+
+/* Backslashes stay as they are: what was shown once may be shown again, as a part of a sentence. */
+static size_t show(const char *text, enum cli_secret_place place, char *out, size_t size)
+{
+    const char *const ellipsis = "...";
+    const size_t room = size - strlen(ellipsis) - 1;
+    const size_t length = strlen(text);
+    struct cli_secret secret = next_secret(text, 0, place, length);
+    size_t used = 0;
+    for (size_t at = 0; at < length;) {
+        char shown[CLI_SHOWN_SIZE] = "***";
+        if (at == secret.start) {
+            at += secret.size;
+            secret = next_secret(text, at, place, length);
+        } else {
+            at += cli_text_show(text + at, secret.start - at, shown);
+        }
+        if (used + strlen(shown) > room) {
+            memcpy(out + used, ellipsis, strlen(ellipsis));
+            used += strlen(ellipsis);
+            break;
+        }
+        memcpy(out + used, shown, strlen(shown));
+        used += strlen(shown);
+    }
+    out[used] = '\0';
+    return used;
+}
+
+const char *cli_quote_into(const char *text, char *out, size_t size)
+{
+    show(text, CLI_SECRET_IN_ARGUMENT, out, size);
+    return out;
+}
+
+const char *cli_quote(const char *text, char out[CLI_QUOTE_SIZE])
+{
+    return cli_quote_into(text, out, CLI_QUOTE_SIZE);
+}
+
+/* ===== Sentences ===== */
 
 /* A write that fails cannot be reported anywhere. */
 static void write_all(const char *text, size_t size)
@@ -40,14 +92,13 @@ say(const char *format, va_list arguments, const char *ending)
     char sentence[SENTENCE_SIZE];
     int head = snprintf(sentence, sizeof sentence, "%s: ", speaker);
     size_t used = head > 0 ? (size_t)head : 0;
-    size_t room = sizeof sentence - used - strlen(ending);
-    int body = vsnprintf(sentence + used, room, format, arguments);
-    used += body < 0 ? 0 : (size_t)body < room ? (size_t)body : room - 1;
-    sentence[used] = '\0';
-    cli_secret_wipe(sentence); /* the library quotes names, and a name may be anything */
-    used = strlen(sentence);
-    memcpy(sentence + used, ending, strlen(ending));
-    write_all(sentence, used + strlen(ending));
+    vsnprintf(sentence + used, sizeof sentence - used, format, arguments);
+
+    /* The library quotes names and servers, and these may say anything. */
+    char line[SENTENCE_SIZE];
+    used = show(sentence, CLI_SECRET_IN_SENTENCE, line, sizeof line - strlen(ending));
+    memcpy(line + used, ending, strlen(ending));
+    write_all(line, used + strlen(ending));
 }
 
 void cli_say(const char *format, ...)
@@ -102,56 +153,4 @@ int cli_say_failure(pawl_status status)
 {
     cli_say("%s", pawl_last_error());
     return cli_exit_of(status);
-}
-
-/* ===== Quoting ===== */
-
-/* One byte as it is shown; its length. */
-static size_t show_byte(unsigned char byte, char out[5])
-{
-    if (byte >= 0x20 && byte != 0x7f) {
-        out[0] = (char)byte;
-        return 1;
-    }
-    return (size_t)snprintf(out, 5, "\\x%02x", byte);
-}
-
-/* Where the next hidden part of the text begins and ends; past the end if there is none. */
-static struct cli_secret next_secret(const char *text, size_t from, size_t size)
-{
-    struct cli_secret secret = cli_secret_find(text, from);
-    return secret.size > 0 ? secret : (struct cli_secret){size, 0};
-}
-
-const char *cli_quote_into(const char *text, char *out, size_t size)
-{
-    const char *const ellipsis = "...";
-    const size_t room = size - strlen(ellipsis) - 1;
-    const size_t length = strlen(text);
-    struct cli_secret secret = next_secret(text, 0, length);
-    size_t used = 0;
-    for (size_t at = 0; at < length;) {
-        char shown[5] = "***";
-        size_t shown_size = 3;
-        if (at == secret.start) {
-            at += secret.size;
-            secret = next_secret(text, at, length);
-        } else {
-            shown_size = show_byte((unsigned char)text[at++], shown);
-        }
-        if (used + shown_size > room) {
-            memcpy(out + used, ellipsis, strlen(ellipsis));
-            used += strlen(ellipsis);
-            break;
-        }
-        memcpy(out + used, shown, shown_size);
-        used += shown_size;
-    }
-    out[used] = '\0';
-    return out;
-}
-
-const char *cli_quote(const char *text, char out[CLI_QUOTE_SIZE])
-{
-    return cli_quote_into(text, out, CLI_QUOTE_SIZE);
 }

@@ -37,7 +37,7 @@ int cli_say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)))
 int cli_say_failure(pawl_status status);
 int cli_exit_of(pawl_status status);
 
-/* Text made fit for a terminal: control bytes as \xNN, a URL's password as ***, cut with "..."
+/* Text made fit for a terminal: what cli_text_show() does, a URL's password as ***, cut with "..."
  * when it does not fit. Gives `out`. */
 #define CLI_QUOTE_SIZE 160
 const char *cli_quote(const char *text, char out[CLI_QUOTE_SIZE]);

@@ -2,8 +2,8 @@
 /* Finding and wiping secrets in text that may be or hold a URL; see secret.h.
  *
  * The rules are generous: a word that only looks like a URL with a password loses it too. The user
- * part ends at the last '@' before the host ends, because a password that was not percent-encoded
- * may have an '@' inside. */
+ * part ends at the last '@' of the URL, wherever that stands, because a password that was not
+ * percent-encoded may have anything inside: '@', '/', '?'. */
 #include "secret.h"
 
 #include <string.h>
@@ -11,44 +11,46 @@
 static const char mask[] = "***";
 static const char query_key[] = "password=";
 
-/* The password in scheme://user:password@host, if `text` has one behind its first "://". */
-static struct cli_secret find_userinfo(const char *text)
+/* What ends a URL. An argument is one URL, and a space that was not encoded is a part of it. */
+static const char *const url_ends[] = {
+    [CLI_SECRET_IN_ARGUMENT] = "",
+    [CLI_SECRET_IN_SENTENCE] = " \t\n",
+};
+
+/* The password of the first scheme://user:password@host that has one. */
+static struct cli_secret find_userinfo(const char *text, enum cli_secret_place place)
 {
-    const char *authority = strstr(text, "://");
-    if (authority == NULL) {
-        return (struct cli_secret){0, 0};
+    struct cli_secret secret = {0, 0};
+    const char *next = text;
+    while (secret.size == 0 && (next = strstr(next, "://")) != NULL) {
+        next += 3;
+        const char *at = memrchr(next, '@', strcspn(next, url_ends[place]));
+        const char *colon = at != NULL ? memchr(next, ':', (size_t)(at - next)) : NULL;
+        if (colon != NULL) {
+            secret = (struct cli_secret){(size_t)(colon + 1 - text), (size_t)(at - colon - 1)};
+        }
     }
-    authority += 3;
-    const size_t size = strcspn(authority, "/?# \t\n");
-    const char *at = memrchr(authority, '@', size);
-    const char *colon = at != NULL ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
-    if (colon == NULL || colon + 1 == at) {
-        /* A slash or a question mark in a password that was not encoded ends the authority early.
-         */
-        const char *end = authority + strcspn(authority, " \t\n");
-        at = memrchr(authority, '@', (size_t)(end - authority));
-        colon = at != NULL ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
-    }
-    if (colon == NULL || colon + 1 == at) {
-        return (struct cli_secret){0, 0};
-    }
-    return (struct cli_secret){(size_t)(colon + 1 - text), (size_t)(at - colon - 1)};
+    return secret;
 }
 
-static struct cli_secret find_parameter(const char *text)
+static struct cli_secret find_parameter(const char *text, enum cli_secret_place place)
 {
-    const char *key = strstr(text, query_key);
-    if (key == NULL) {
-        return (struct cli_secret){0, 0};
+    struct cli_secret secret = {0, 0};
+    const char *next = text;
+    while (secret.size == 0 && (next = strstr(next, query_key)) != NULL) {
+        next += strlen(query_key);
+        const size_t size = strcspn(next, url_ends[place]);
+        const size_t value_size = strcspn(next, "&#");
+        secret.start = (size_t)(next - text);
+        secret.size = value_size < size ? value_size : size;
     }
-    const char *value = key + strlen(query_key);
-    return (struct cli_secret){(size_t)(value - text), strcspn(value, "&# \t\n")};
+    return secret;
 }
 
-struct cli_secret cli_secret_find(const char *text, size_t from)
+struct cli_secret cli_secret_find(const char *text, size_t from, enum cli_secret_place place)
 {
-    struct cli_secret first = find_userinfo(text + from);
-    struct cli_secret second = find_parameter(text + from);
+    struct cli_secret first = find_userinfo(text + from, place);
+    struct cli_secret second = find_parameter(text + from, place);
     if (first.size == 0 || (second.size > 0 && second.start < first.start)) {
         first = second;
     }
@@ -60,7 +62,7 @@ void cli_secret_wipe(char *argument)
 {
     size_t at = 0;
     for (;;) {
-        struct cli_secret secret = cli_secret_find(argument, at);
+        struct cli_secret secret = cli_secret_find(argument, at, CLI_SECRET_IN_ARGUMENT);
         if (secret.size == 0) {
             return;
         }

@@ -71,41 +71,40 @@ void cli_text_add_spaces(struct cli_text *text, size_t count)
     cli_text_print(text, "%*s", (int)count, "");
 }
 
-static void add_escaped(struct cli_text *text, const char *bytes, size_t size)
+/* One byte that must not be shown as it is; room for 4 characters and a NUL. */
+static size_t escape(char byte, char *out)
 {
-    for (size_t i = 0; i < size; i++) {
-        switch (bytes[i]) {
-        case '\n':
-            cli_text_add_string(text, "\\n");
-            break;
-        case '\t':
-            cli_text_add_string(text, "\\t");
-            break;
-        case '\r':
-            cli_text_add_string(text, "\\r");
-            break;
-        default:
-            cli_text_print(text, "\\x%02x", (unsigned)(unsigned char)bytes[i]);
-        }
+    static const char bytes[] = "\n\t\r";
+    static const char letters[] = "ntr";
+    const char *found = memchr(bytes, byte, sizeof bytes - 1);
+    return (size_t)(found != NULL ? snprintf(out, 5, "\\%c", letters[found - bytes])
+                                  : snprintf(out, 5, "\\x%02x", (unsigned)(unsigned char)byte));
+}
+
+size_t cli_text_show(const char *string, size_t left, char shown_out[CLI_SHOWN_SIZE])
+{
+    uint32_t code = 0;
+    const size_t valid = cli_utf8_decode(string, left, &code);
+    const size_t size = valid > 0 ? valid : 1;
+    if (valid > 0 && !cli_utf8_is_harmful(code)) {
+        memcpy(shown_out, string, size);
+        shown_out[size] = '\0';
+        return size;
     }
+    size_t used = 0;
+    for (size_t i = 0; i < size; i++) {
+        used += escape(string[i], shown_out + used);
+    }
+    return size;
 }
 
 void cli_text_add_safe(struct cli_text *text, const char *string)
 {
     size_t left = strlen(string);
     while (left > 0) {
-        uint32_t code = 0;
-        size_t size = cli_utf8_decode(string, left, &code);
-        if (size == 0) {
-            size = 1;
-            add_escaped(text, string, size);
-        } else if (cli_utf8_is_harmful(code)) {
-            add_escaped(text, string, size);
-        } else if (code == '\\') {
-            cli_text_add_string(text, "\\\\");
-        } else {
-            cli_text_add(text, string, size);
-        }
+        char shown[CLI_SHOWN_SIZE];
+        const size_t size = cli_text_show(string, left, shown);
+        cli_text_add_string(text, string[0] == '\\' ? "\\\\" : shown);
         string += size;
         left -= size;
     }

@@ -31,8 +31,13 @@ void cli_text_print(struct cli_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void cli_text_add_spaces(struct cli_text *text, size_t count);
 
-/* Add what others wrote. Bytes that are not UTF-8, control characters and whatever else could
- * deceive come as \xNN for each byte, \n, \t and \r by their names, and a backslash as two. */
+/* The first character of what others wrote, as it may be shown: bytes that are not UTF-8, control
+ * characters and whatever else could deceive come as \xNN for each byte, \n, \t and \r by their
+ * names. Gives the size that it has in the string. left > 0. */
+enum { CLI_SHOWN_SIZE = 4 * 4 + 1 };
+size_t cli_text_show(const char *string, size_t left, char shown_out[CLI_SHOWN_SIZE]);
+
+/* Add what others wrote, all of it in this way, and a backslash as two. */
 void cli_text_add_safe(struct cli_text *text, const char *string);
 
 /* How many columns a string takes that cli_text_add_safe() made. */

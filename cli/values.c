@@ -59,13 +59,15 @@ static int store_number(const struct cli_option *option, const char *shown, cons
     errno = 0;
     const long long number = strtoll(text, &end, 10);
     const bool well_formed = strspn(text, "-0123456789") == strlen(text) && *text != '\0';
+    const int64_t least = has_range(option) ? option->min : INT64_MIN;
+    const int64_t most = has_range(option) ? option->max : INT64_MAX;
     if (!well_formed || *end != '\0') {
-        return cli_say_usage("%s: '%s' is no whole number", shown, cli_quote(text, quoted));
+        return cli_say_usage("%s: '%s' is no whole number; give one from %" PRId64 " to %" PRId64,
+            shown, cli_quote(text, quoted), least, most);
     }
-    if (errno != 0 || (has_range(option) && (number < option->min || number > option->max))) {
+    if (errno != 0 || number < least || number > most) {
         return cli_say_usage("%s: %s is out of range; it must be %" PRId64 " to %" PRId64, shown,
-            cli_quote(text, quoted), has_range(option) ? option->min : INT64_MIN,
-            has_range(option) ? option->max : INT64_MAX);
+            cli_quote(text, quoted), least, most);
     }
     *(int64_t *)option->value = number;
     return CLI_GO_ON;

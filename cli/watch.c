@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pawl watch`: a line for everything that happens to locks. Releases are told by the backend; what
- * it does not tell is found by looking, and the first line (on stderr, so that what is piped stays
- * clean) says which is which. ^C ends it as it ends every program: no handler, nothing to undo. */
+/* `pawl watch`: a line for everything that happens to locks. What the backend does not tell is
+ * found by looking, and the first line (on stderr, so that what is piped stays clean) says which is
+ * which. ^C ends it as it ends every program: no handler, nothing to undo. */
 #include "backend.h"
 #include "commands.h"
 #include "duration.h"
@@ -115,6 +115,10 @@ static void say_what_is_exact(const struct watching *watching)
     cli_duration_show(watching->every_ms, every);
     if (pawl_watch_exact(watching->watch)) {
         cli_say("every change is told by the backend (=)");
+    } else if (!pawl_watch_hears_releases(watching->watch)) {
+        cli_say("every change is found by looking, every %s or sooner (~), and shorter holds may "
+                "be missed",
+            every);
     } else {
         cli_say("releases are told by the backend (=); acquisitions and expiries are found by "
                 "looking every %s (~), and shorter holds may be missed",

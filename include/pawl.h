@@ -385,12 +385,15 @@ PAWL_API PAWL_CHECKED pawl_status pawl_watch_open(
  * that was released and taken by another since the last look gives PAWL_RELEASED, then
  * PAWL_ACQUIRED; of several such turns the last may be all that is told. A connection that breaks
  * is made anew; PAWL_UNAVAILABLE: that failed for this time, and the next call tries again. One
- * thread at a time. WAITS: wait_ms, and timeout for each page when it looks. */
+ * thread at a time. WAITS: wait_ms, and when it looks connect timeout + timeout for each page. */
 PAWL_API PAWL_CHECKED pawl_status pawl_watch_next(
     pawl_watch *watch, int64_t wait_ms, pawl_watch_event *event_out);
 
 /* Do acquisitions and expiries come by message, too? (On Redis: if keyspace events are on.) */
 PAWL_API bool pawl_watch_exact(const pawl_watch *watch);
+
+/* Do at least releases come by message? (On Redis: if the user may subscribe. In files: no.) */
+PAWL_API bool pawl_watch_hears_releases(const pawl_watch *watch);
 
 /* Closing NULL is fine, and so is closing after the client. */
 PAWL_API void pawl_watch_close(pawl_watch *watch);

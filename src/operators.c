@@ -207,16 +207,26 @@ pawl_status pawl_watch_next(pawl_watch *watch, int64_t wait_ms, pawl_watch_event
     return status;
 }
 
-bool pawl_watch_exact(const pawl_watch *watch)
+/* Ask the engine about its hints; it may have no answer, which is no. */
+static bool ask_engine(const pawl_watch *watch, bool (*question)(void *self, void *watch))
 {
-    if (check_watch(watch) != PAWL_OK || !pawl__call_enter(watch->client)) {
+    if (question == NULL || !pawl__call_enter(watch->client)) {
         return false;
     }
-    const struct pawl__engine *engine = watch->client->engine;
-    const bool exact = engine->watch_exact != NULL &&
-                       engine->watch_exact(watch->client->self, watch->engine_watch);
+    const bool answer = question(watch->client->self, watch->engine_watch);
     pawl__call_leave(watch->client);
-    return exact;
+    return answer;
+}
+
+bool pawl_watch_exact(const pawl_watch *watch)
+{
+    return check_watch(watch) == PAWL_OK && ask_engine(watch, watch->client->engine->watch_exact);
+}
+
+bool pawl_watch_hears_releases(const pawl_watch *watch)
+{
+    return check_watch(watch) == PAWL_OK &&
+           ask_engine(watch, watch->client->engine->watch_hears_releases);
 }
 
 void pawl_watch_close(pawl_watch *watch)

@@ -227,6 +227,9 @@ struct pawl__engine {
     /* Do hints tell of every acquisition and every expiry at once? */
     bool (*watch_exact)(void *self, void *watch);
 
+    /* Do hints tell of releases at once, and that they are releases? NULL: no. */
+    bool (*watch_hears_releases)(void *self, void *watch);
+
     /* Tell what speaks for and against keeping locks here, topic by topic. */
     pawl_status (*examine)(void *self, pawl_finding_callback each, void *arg);
 };

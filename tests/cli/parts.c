@@ -4,6 +4,8 @@
  * with times that the test chooses. */
 #include "cli/histogram.h"
 #include "cli/json.h"
+#include "cli/say.h"
+#include "cli/secret.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "cli/top_model.h"
@@ -78,6 +80,94 @@ static void no_byte_slips_through(void **state)
             cli_text_free(&text);
         }
     }
+}
+
+/* Marks and controls that turn text around, first and last of each row. */
+static void directions_are_shown_not_obeyed(void **state)
+{
+    (void)state;
+    assert_safe("\xe2\x80\x8e", "\\xe2\\x80\\x8e");
+    assert_safe("\xe2\x80\x8f", "\\xe2\\x80\\x8f");
+    assert_safe("\xe2\x80\xaa", "\\xe2\\x80\\xaa");
+    assert_safe("\xe2\x80\xae", "\\xe2\\x80\\xae");
+    assert_safe("\xe2\x81\xa6", "\\xe2\\x81\\xa6");
+    assert_safe("\xe2\x81\xa9", "\\xe2\\x81\\xa9");
+}
+
+static void assert_quoted(const char *raw, const char *expected)
+{
+    char shown[CLI_QUOTE_SIZE];
+    char again[CLI_QUOTE_SIZE];
+    assert_string_equal(cli_quote(raw, shown), expected);
+    assert_string_equal(cli_quote(shown, again), expected);
+}
+
+static void quotes_are_as_safe(void **state)
+{
+    (void)state;
+    assert_quoted("Grüße 東京", "Grüße 東京");
+    assert_quoted("a\x1b[2J\nb\\", "a\\x1b[2J\\nb\\");
+    assert_quoted("\xc2\x9b"
+                  "31m \x9b"
+                  "31m",
+        "\\xc2\\x9b"
+        "31m \\x9b"
+        "31m");
+    assert_quoted("\xe2\x80\xae"
+                  "txt",
+        "\\xe2\\x80\\xae"
+        "txt");
+    assert_quoted("redis://u:\xe2\x80\xae@h", "redis://u:***@h");
+    char shown[12];
+    assert_string_equal(cli_quote_into("12345678", shown, sizeof shown), "12345678");
+    assert_string_equal(cli_quote_into("123456789", shown, sizeof shown), "12345678...");
+    assert_string_equal(cli_quote_into("123456ü9", shown, sizeof shown), "123456ü...");
+    assert_string_equal(cli_quote_into("1234567ü9", shown, sizeof shown), "1234567...");
+}
+
+/* ===== Secrets ===== */
+
+static void assert_wiped(const char *raw, const char *expected)
+{
+    char argument[128] = {0};
+    snprintf(argument, sizeof argument, "%s", raw);
+    cli_secret_wipe(argument);
+    assert_string_equal(argument, expected);
+    for (size_t i = strlen(argument); i < sizeof argument; i++) {
+        assert_int_equal(argument[i], '\0');
+    }
+}
+
+static void secrets_are_wiped(void **state)
+{
+    (void)state;
+    assert_wiped("redis://db7/2?timeout=1s", "redis://db7/2?timeout=1s");
+    assert_wiped("redis://u@db7:6379/2", "redis://u@db7:6379/2");
+    assert_wiped("redis://u:secret@db7", "redis://u:***@db7");
+    assert_wiped("redis://:s@db7", "redis://:*@db7");
+    assert_wiped("redis://u:two words@db7", "redis://u:***@db7");
+    assert_wiped("redis://u:a@b\tc/d?e@db7", "redis://u:***@db7");
+    assert_wiped(
+        "redis://db7?password=two words&timeout=1s", "redis://db7?password=***&timeout=1s");
+    assert_wiped("redis://db7?password=&password=secret", "redis://db7?password=&password=***");
+    assert_wiped("file:///dir,redis://u:secret@db7", "file:///dir,redis:***@db7");
+}
+
+/* The part of a sentence that is hidden. */
+static void assert_found(const char *sentence, const char *expected)
+{
+    const struct cli_secret secret = cli_secret_find(sentence, 0, CLI_SECRET_IN_SENTENCE);
+    assert_int_equal(secret.size, strlen(expected));
+    assert_memory_equal(sentence + (secret.size > 0 ? secret.start : 0), expected, secret.size);
+}
+
+static void secrets_are_found_in_sentences(void **state)
+{
+    (void)state;
+    assert_found("redis://h:6379: add +@all", "");
+    assert_found("no redis://u:secret@h here", "secret");
+    assert_found("file:///dir is not redis://u:secret@h", "secret");
+    assert_found("not password=secret but", "secret");
 }
 
 static void columns_are_counted(void **state)
@@ -403,6 +493,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_made_safe),
         cmocka_unit_test(no_byte_slips_through),
+        cmocka_unit_test(directions_are_shown_not_obeyed),
+        cmocka_unit_test(quotes_are_as_safe),
+        cmocka_unit_test(secrets_are_wiped),
+        cmocka_unit_test(secrets_are_found_in_sentences),
         cmocka_unit_test(columns_are_counted),
         cmocka_unit_test(text_is_cut_between_characters),
         cmocka_unit_test(text_is_wrapped_at_spaces),

@@ -38,6 +38,7 @@ def case(*engines):
 
 def await_status(terminal, status):
     """The last job's exit status, asked of the shell."""
+    terminal.await_screen(lambda rows: rows[-1:] in (["$"], ["$ "]), "a prompt")
     terminal.run("echo status=$?")
     terminal.await_text(f"status={status}")
 
@@ -51,14 +52,23 @@ def front_of(scene):
     """The front and its command, when both are there."""
     def find():
         for pid in scene.commands():
-            parent = stat_of(pid)[1]
-            if name_of(parent) == "pawl":
-                return parent, pid
+            stat = stat_of(pid)
+            if stat and name_of(stat[1]) == "pawl":
+                return stat[1], pid
         return None
     return until(find, "a command under pawl")
 
 
+def continue_job(terminal, command):
+    """What is typed afterwards is for the command: the shell has left the terminal to it."""
+    terminal.run("fg")
+    until(lambda: stat_of(command)[0] != "T", "the command goes on")
+
+
 # ===== ^Z =====
+#
+# The commands here do not fork while they are stopped: a shell whose vfork()ed child is stopped
+# cannot be stopped itself, with pawl or without.
 
 @case("file", "redis")
 def stop_keeps_the_lock_and_fg_goes_on(scene, terminal):
@@ -71,7 +81,7 @@ def stop_keeps_the_lock_and_fg_goes_on(scene, terminal):
     begin = boottime()
     until(lambda: boottime() - begin > 1.5, "the lease would be over")
     expect(scene.is_free(), False, "free")
-    terminal.run("fg")
+    continue_job(terminal, command)
     terminal.run("hello")
     await_line(terminal, "got hello")
     await_status(terminal, 4)
@@ -89,20 +99,22 @@ def a_command_that_stops_itself_stops_the_job(scene, terminal):
 
 @case("file")
 def continuing_the_front_alone_continues_the_command(scene, terminal):
-    terminal.run("pawl run job -- sh -c 'echo up; until [ -e stop ]; do sleep 0.01; done; exit 4'")
-    await_line(terminal, "up")
+    os.mkfifo(scene.path("go"))
+    terminal.run("pawl run job -- cat go")
     front, command = front_of(scene)
+    until(lambda: name_of(command) == "cat", "the command runs")
     terminal.press("C-z")
     terminal.await_text("Stopped")
-    open(scene.path("stop"), "w").close()
     os.kill(front, signal.SIGCONT)
+    with open(scene.path("go"), "w", encoding="utf-8") as file:
+        file.write("gone\n")
     until(lambda: not scene.commands(), "the command has ended")
     scene.await_free()
 
 
 @case("redis")
 def lost_while_stopped(scene, terminal):
-    terminal.run("pawl run --lease 1 job -- sh -c 'trap \"\" TERM; echo up; sleep 1000'")
+    terminal.run("pawl run --lease 1 job -- sh -c 'trap \"\" TERM; echo up; exec sleep 1000'")
     await_line(terminal, "up")
     terminal.press("C-z")
     terminal.await_text("Stopped")
@@ -133,7 +145,7 @@ def reading_in_the_background_stops_the_job(scene, terminal):
     terminal.run("pawl run job -- sh -c 'read x; echo got $x' &")
     front, command = front_of(scene)
     until(lambda: [stat_of(front)[0], stat_of(command)[0]] == ["T", "T"], "both are stopped")
-    terminal.run("fg")
+    continue_job(terminal, command)
     terminal.run("hello")
     await_line(terminal, "got hello")
 
@@ -198,7 +210,8 @@ def interrupt_while_waiting(scene, terminal):
     terminal.await_text("is held by")
     terminal.press("C-c")
     await_status(terminal, 130)
-    expect(any("is held by" in row for row in terminal.screen()), False, "the line is still there")
+    rows = terminal.screen()
+    expect([row for row in rows if "is held by" in row], [], f"the line is still there: {rows}")
     expect(run_faults.scene_waits(scene), False, "somebody waits")
     holder.signal(signal.SIGTERM)
     expect(holder.status(), 143, "exit status of the holder")
@@ -213,7 +226,7 @@ def says_who_holds_it(scene, terminal):
     rows = terminal.await_text("giving up in")
     line = [row for row in rows if "is held by" in row][0]
     expected = rf"pawl run: 'job' is held by {re.escape(socket.gethostname())} pid " \
-               rf"{holder.keeper()} \(pawl.*\)"
+               rf"{holder.keeper()} \(sh\)"
     if scene.engine == "redis":
         expected += r", for (1[0-9]|20)s unless renewed"
     expected += r"; giving up in [45][0-9]s"
@@ -238,6 +251,19 @@ def quiet_says_nothing(scene, terminal):
 
 
 @case("file")
+def says_nothing_in_the_background(scene, terminal):
+    holder = scene.shell(READY + "until [ -e stop ]; do sleep 0.01; done")
+    terminal.run("pawl run job -- echo mine &")
+    until(lambda: run_faults.scene_waits(scene), "it waits")
+    begin = boottime()
+    until(lambda: boottime() - begin > 0.5, "it would have said something")
+    expect(any("held by" in row for row in terminal.screen()), False, "it said something")
+    open(scene.path("stop"), "w").close()
+    terminal.await_text("mine")
+    expect(holder.status(), 0, "exit status of the holder")
+
+
+@case("file")
 def the_line_fits_a_narrow_terminal(scene, terminal):
     scene.shell(READY + "sleep 1000")
     terminal.resize(40, 10)
@@ -253,9 +279,9 @@ def the_line_fits_a_narrow_terminal(scene, terminal):
 @case("file", "redis")
 def output_into_a_pager(scene, terminal):
     terminal.run("pawl run job -- seq 1000 | less")
-    terminal.await_screen(lambda rows: rows[:2] == ["1", "2"] and rows[-1].startswith(":"), "less")
+    terminal.await_screen(lambda rows: rows[:2] == ["1", "2"] and rows[-1][0] == ":", "less")
     terminal.press("Space")
-    terminal.await_screen(lambda rows: rows[0] == "24", "the next page")
+    terminal.await_screen(lambda rows: rows[:1] == ["24"], "the next page")
     terminal.press("q")
     terminal.run("echo status=${PIPESTATUS[*]}")
     terminal.await_screen(
@@ -312,6 +338,15 @@ def a_resize_reaches_the_command_once(scene, terminal):
 
 
 # ===== The end of the terminal, and of jobs =====
+
+@case("file")
+def an_alarm_that_was_set_before_reaches_the_command(scene, terminal):
+    # The kernel sends it, as it sends ^C, but to this process alone.
+    terminal.run("python3 -c 'import os, signal; signal.setitimer(signal.ITIMER_REAL, 0.5); "
+                 "os.execvp(\"pawl\", [\"pawl\", \"run\", \"job\", \"--\", \"sleep\", \"1000\"])'")
+    await_status(terminal, 142)
+    scene.await_free()
+
 
 @case("file", "redis")
 def a_closed_terminal_ends_it_all(scene, terminal):

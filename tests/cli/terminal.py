@@ -232,7 +232,7 @@ def test_break_asks(options):
         place.terminal.await_text("still held")
         ask_to_break(place)
         place.terminal.run("yes")
-        place.terminal.await_text("'jobs' was taken away from")
+        place.terminal.await_text("'jobs' was taken away; it was held by")
         place.terminal.await_text("status 0")
 
 

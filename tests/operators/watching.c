@@ -360,6 +360,7 @@ static void rights_decide_how_much_is_told(void **state)
         pawl_client *client = open_client(user_url("w"), "?lazy=1");
         pawl_watch *watched = watch(client, "job*", 50);
         assert_int_equal(pawl_watch_exact(watched), i == 0);
+        assert_int_equal(pawl_watch_hears_releases(watched), cases[i].told);
         free(server_command(server, "HSET job1 " UUID ":1 1"));
         ASSERT_NEXT(watched, PAWL_ACQUIRED, "job1");
         const char *const words[] = {"EVAL", release_job1, "0"};

@@ -190,6 +190,12 @@ static bool redis_watch_exact(void *self, void *watch)
     return pawl__watching_exact(watch);
 }
 
+static bool redis_watch_hears_releases(void *self, void *watch)
+{
+    (void)self;
+    return pawl__watching_hears_releases(watch);
+}
+
 static pawl_status redis_examine(void *self, pawl_finding_callback each, void *arg)
 {
     struct redis *redis = self;
@@ -222,5 +228,6 @@ const struct pawl__engine pawl__engine_redis = {
     .watch_wait = redis_watch_wait,
     .watch_close = redis_watch_close,
     .watch_exact = redis_watch_exact,
+    .watch_hears_releases = redis_watch_hears_releases,
     .examine = redis_examine,
 };

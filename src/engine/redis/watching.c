@@ -46,9 +46,10 @@ struct pawl__watching {
     size_t subscription_count;
     bool ready; /* connected and subscribed */
     bool exact;
-    bool missed;      /* anything may have changed */
-    bool asked;       /* for a sign of life */
-    int64_t heard_us; /* when the server last said anything */
+    bool hears_releases; /* by the channels of locks */
+    bool missed;         /* anything may have changed */
+    bool asked;          /* for a sign of life */
+    int64_t heard_us;    /* when the server last said anything */
     struct pawl__buffer hints;
     size_t last_size; /* bytes of the newest hint if it is vague; 0: it is not */
     int64_t vague_us; /* when that came */
@@ -296,9 +297,11 @@ static pawl_status subscribe_all(struct pawl__watching *watching)
     watching->subscription_count = 0;
     watching->exact = false;
     pawl_status status = subscribe_events(watching);
+    const size_t event_count = watching->subscription_count;
     if (status == PAWL_OK) {
         status = subscribe_channels(watching, PAWL__CHANNEL_PREFIX);
     }
+    watching->hears_releases = watching->subscription_count > event_count;
     if (status == PAWL_OK) {
         status = subscribe_channels(watching, PAWL__RW_CHANNEL_PREFIX);
     }
@@ -314,6 +317,7 @@ static void lose(struct pawl__watching *watching)
 {
     watching->ready = false;
     watching->exact = false;
+    watching->hears_releases = false;
     watching->missed = true;
     watching->last_size = 0;
     pawl__buffer_clear(&watching->hints);
@@ -402,6 +406,11 @@ pawl_status pawl__watching_wait(
 bool pawl__watching_exact(const struct pawl__watching *watching)
 {
     return watching->exact;
+}
+
+bool pawl__watching_hears_releases(const struct pawl__watching *watching)
+{
+    return watching->exact || watching->hears_releases;
 }
 
 /* ===== Opening and closing ===== */

@@ -26,5 +26,6 @@ pawl_status pawl__watching_wait(
     struct pawl__watching *watching, int64_t deadline_us, struct pawl__hint *hint_out);
 void pawl__watching_close(struct pawl__watching *watching);
 bool pawl__watching_exact(const struct pawl__watching *watching);
+bool pawl__watching_hears_releases(const struct pawl__watching *watching);
 
 #endif
