@@ -17,22 +17,6 @@
 #define MARKS ((1u << DOING_SHIFT) - 1)
 #define ASLEEP (UINT32_MAX >> DOING_SHIFT)
 
-void pawl__waiter_init(struct pawl__waiter *waiter)
-{
-    atomic_init(&waiter->word, 0);
-    pawl__list_init(&waiter->node);
-}
-
-bool pawl__waiter_done(const struct pawl__waiter *waiter)
-{
-    return (atomic_load_explicit(&waiter->word, memory_order_acquire) & PAWL__WAITER_DONE) != 0;
-}
-
-bool pawl__waiter_marked(const struct pawl__waiter *waiter)
-{
-    return (atomic_load_explicit(&waiter->word, memory_order_acquire) & MARKS) != 0;
-}
-
 static void mark_and_wake(struct pawl__waiter *waiter, uint32_t mark)
 {
     _Atomic uint32_t *word = &waiter->word;
@@ -70,15 +54,6 @@ static bool begin(struct pawl__waiter *waiter, uint32_t doing)
 static void end(struct pawl__waiter *waiter)
 {
     atomic_fetch_and(&waiter->word, MARKS);
-}
-
-bool pawl__waiter_take_nudge(struct pawl__waiter *waiter)
-{
-    if ((atomic_load(&waiter->word) & PAWL__WAITER_NUDGED) == 0) {
-        return false;
-    }
-    atomic_fetch_and(&waiter->word, (uint32_t)~PAWL__WAITER_NUDGED);
-    return true;
 }
 
 /* Futexes know no BOOTTIME, so the sleep is cut into pieces of at most a minute, after each of

@@ -24,11 +24,37 @@ struct pawl__waiter {
 
 enum { PAWL__WAITER_DONE = 1, PAWL__WAITER_NUDGED = 2 };
 
-void pawl__waiter_init(struct pawl__waiter *waiter);
-bool pawl__waiter_done(const struct pawl__waiter *waiter);
-bool pawl__waiter_marked(const struct pawl__waiter *waiter); /* done or nudged: it is to look */
+static inline void pawl__waiter_init(struct pawl__waiter *waiter)
+{
+    atomic_init(&waiter->word, 0);
+    pawl__list_init(&waiter->node);
+}
 
-bool pawl__waiter_take_nudge(struct pawl__waiter *waiter); /* false: there was none */
+static inline bool pawl__waiter_has(const struct pawl__waiter *waiter, uint32_t marks)
+{
+    return (atomic_load_explicit(&waiter->word, memory_order_acquire) & marks) != 0;
+}
+
+static inline bool pawl__waiter_done(const struct pawl__waiter *waiter)
+{
+    return pawl__waiter_has(waiter, PAWL__WAITER_DONE);
+}
+
+/* Done or nudged: it is to look. */
+static inline bool pawl__waiter_marked(const struct pawl__waiter *waiter)
+{
+    return pawl__waiter_has(waiter, PAWL__WAITER_DONE | PAWL__WAITER_NUDGED);
+}
+
+/* False: there was none. */
+static inline bool pawl__waiter_take_nudge(struct pawl__waiter *waiter)
+{
+    if (!pawl__waiter_has(waiter, PAWL__WAITER_NUDGED)) {
+        return false;
+    }
+    atomic_fetch_and(&waiter->word, (uint32_t)~PAWL__WAITER_NUDGED);
+    return true;
+}
 
 /* The wait is over. The waiter's memory may be gone as soon as this has stored the word. */
 void pawl__waiter_finish(struct pawl__waiter *waiter);

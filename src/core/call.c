@@ -163,10 +163,14 @@ pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *re
     pawl__waiter_init(&waiter);
     request->waiter = &waiter;
     bool drives = start(client, request, &todo, &due_us) && client->engine->drive != NULL;
-    pawl__client_carry_out(client, &todo, drives);
-    if (drives && !pawl__waiter_done(&waiter)) {
+    struct pawl__op *ops = todo.ops;
+    if (drives && ops != NULL && client->engine->ask != NULL) {
         /* The common case, without another look: one question, one answer. */
-        client->engine->drive(client->self, PAWL__AWAIT_ANSWER, &waiter, due_us);
+        todo.ops = NULL;
+        pawl__client_carry_out(client, &todo, true);
+        client->engine->ask(client->self, ops, &waiter, due_us);
+    } else {
+        pawl__client_carry_out(client, &todo, drives);
     }
     lend_thread(client, request);
     request->waiter = NULL;

@@ -194,6 +194,9 @@ struct pawl__engine {
     void (*drive)(
         void *self, enum pawl__await what, struct pawl__waiter *waiter, int64_t deadline_us);
 
+    /* submit() as driven, and then drive() for an answer, in one. NULL: that would save nothing. */
+    void (*ask)(void *self, struct pawl__op *ops, struct pawl__waiter *waiter, int64_t deadline_us);
+
     /* The keeper's part, for times when nobody drives. poll() fills at most PAWL__POLL_MAX entries
      * with what nobody else reads at the moment, lowers *due_us to the engine's next timer, and
      * answers the count; pump() then reads without blocking what is ready and serves timers. NULL:

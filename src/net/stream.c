@@ -9,7 +9,11 @@
  * to whole milliseconds, so that bounds which differ by the microseconds since they were computed
  * are one. After each timeout the clock decides whether the deadline has really come. The kernel's
  * timers for this grow coarser with their length, it may oversleep by an eighth; so a long sleep
- * aims at seven eighths of the way, and what is left then is slept as well. */
+ * aims at seven eighths of the way, and what is left then is slept as well. Without a deadline the
+ * timeout is taken off, and no timer runs.
+ *
+ * A unix socket is polled before it is received from: a recv that sleeps on one is woken for
+ * nothing each time the peer has read what we sent, which costs more than the poll. */
 #include "net/stream.h"
 
 #include "base/clock.h"
@@ -220,14 +224,9 @@ enum pawl__stream_result pawl__stream_recv_now(
     return recv_once(stream, room, size, MSG_DONTWAIT, received_out);
 }
 
-/* Make the socket's receive timeout fit a bound: not shorter, and hardly longer. */
-static bool set_recv_timeout(struct pawl__stream *stream, int64_t bound_us)
+/* 0: none. */
+static bool set_recv_timeout(struct pawl__stream *stream, int64_t timeout_us)
 {
-    const int64_t excess_us = stream->recv_timeout_us - bound_us;
-    if (excess_us >= 0 && excess_us <= TIMEOUT_SLACK_US) {
-        return true;
-    }
-    const int64_t timeout_us = (bound_us + US_PER_MS - 1) / US_PER_MS * US_PER_MS;
     const struct timeval timeout = {
         .tv_sec = timeout_us / US_PER_S, .tv_usec = timeout_us % US_PER_S};
     if (setsockopt(stream->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0) {
@@ -235,6 +234,16 @@ static bool set_recv_timeout(struct pawl__stream *stream, int64_t bound_us)
     }
     stream->recv_timeout_us = timeout_us;
     return true;
+}
+
+/* Make the socket's receive timeout fit a bound: not shorter, and hardly longer. */
+static bool fit_recv_timeout(struct pawl__stream *stream, int64_t bound_us)
+{
+    const int64_t excess_us = stream->recv_timeout_us - bound_us;
+    if (excess_us >= 0 && excess_us <= TIMEOUT_SLACK_US) {
+        return true;
+    }
+    return set_recv_timeout(stream, (bound_us + US_PER_MS - 1) / US_PER_MS * US_PER_MS);
 }
 
 /* How long the next sleep may last; 0 when the deadline has come. */
@@ -250,13 +259,26 @@ static int64_t aim_us(int64_t bound_us)
     return bound_us > COARSE_US ? bound_us - bound_us / COARSENESS : bound_us;
 }
 
-enum pawl__stream_result pawl__stream_recv_wait(
+/* A sleep that only the peer, or a shutdown, ends. */
+static enum pawl__stream_result recv_unbounded(
+    struct pawl__stream *stream, void *room, size_t size, size_t *received_out)
+{
+    if (stream->recv_timeout_us != 0 && !set_recv_timeout(stream, 0)) {
+        return failed(stream, errno);
+    }
+    enum pawl__stream_result result;
+    do {
+        result = recv_once(stream, room, size, 0, received_out);
+    } while (result == PAWL__STREAM_AGAIN);
+    return result;
+}
+
+static enum pawl__stream_result recv_bounded(
     struct pawl__stream *stream, void *room, size_t size, int64_t deadline_us, size_t *received_out)
 {
-    *received_out = 0;
     for (;;) {
         const int64_t bound_us = sleep_us(deadline_us);
-        if (bound_us > 0 && !set_recv_timeout(stream, aim_us(bound_us))) {
+        if (bound_us > 0 && !fit_recv_timeout(stream, aim_us(bound_us))) {
             return failed(stream, errno);
         }
         const int flags = bound_us > 0 ? 0 : MSG_DONTWAIT;
@@ -268,6 +290,38 @@ enum pawl__stream_result pawl__stream_recv_wait(
             return PAWL__STREAM_TIMEOUT;
         }
     }
+}
+
+static enum pawl__stream_result recv_polled(
+    struct pawl__stream *stream, void *room, size_t size, int64_t deadline_us, size_t *received_out)
+{
+    for (;;) {
+        struct pawl__stream_events events;
+        const enum pawl__stream_result waited =
+            pawl__stream_wait(stream, POLLIN, -1, deadline_us, &events);
+        if (waited == PAWL__STREAM_FAILED) {
+            return waited;
+        }
+        const enum pawl__stream_result result =
+            recv_once(stream, room, size, MSG_DONTWAIT, received_out);
+        if (result != PAWL__STREAM_AGAIN) {
+            return result;
+        }
+        if (waited == PAWL__STREAM_TIMEOUT) {
+            return waited;
+        }
+    }
+}
+
+enum pawl__stream_result pawl__stream_recv_wait(
+    struct pawl__stream *stream, void *room, size_t size, int64_t deadline_us, size_t *received_out)
+{
+    *received_out = 0;
+    if (!stream->tcp) {
+        return recv_polled(stream, room, size, deadline_us, received_out);
+    }
+    return deadline_us == PAWL__NEVER ? recv_unbounded(stream, room, size, received_out)
+                                      : recv_bounded(stream, room, size, deadline_us, received_out);
 }
 
 static struct pawl__stream_events events_of(const struct pollfd polled[2])
@@ -289,10 +343,11 @@ enum pawl__stream_result pawl__stream_wait(struct pawl__stream *stream, short po
     };
     *events_out = (struct pawl__stream_events){0};
     for (;;) {
-        const int64_t bound_us = sleep_us(deadline_us);
+        const bool endless = deadline_us == PAWL__NEVER;
+        const int64_t bound_us = endless ? PAWL__NEVER : sleep_us(deadline_us);
         const struct timespec timeout = {
             .tv_sec = bound_us / US_PER_S, .tv_nsec = bound_us % US_PER_S * 1000};
-        const int count = ppoll(polled, 2, &timeout, NULL);
+        const int count = ppoll(polled, wake_fd < 0 ? 1 : 2, endless ? NULL : &timeout, NULL);
         if (count > 0) {
             *events_out = events_of(polled);
             return PAWL__STREAM_OK;

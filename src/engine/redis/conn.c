@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fds.h"
+#include "base/rare.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ bool pawl__conn_init(
     conn->host = host;
     conn->config = config;
     atomic_init(&conn->watches_open, 0);
+    atomic_init(&conn->handing, false);
     conn->fenced = true;
     conn->pending_end = &conn->pending;
     pthread_mutex_init(&conn->mutex, NULL);
@@ -103,10 +105,11 @@ static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops,
 {
     struct pawl__slot slot = {.ops = ops,
         .begin = pawl__link_position(&conn->link),
-        .deadline_us = PAWL__NEVER,
+        .deadline_us = ops->deadline_us,
         .whole = whole,
-        .lazy = true};
-    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        .lazy = ops->lazy,
+        .orphan = ops->engine[0] != NULL};
+    for (const struct pawl__op *op = ops->next; op != NULL; op = op->next) {
         slot.deadline_us = pawl__min64(slot.deadline_us, op->deadline_us);
         slot.lazy = slot.lazy && op->lazy;
         slot.orphan = slot.orphan || op->engine[0] != NULL;
@@ -114,33 +117,33 @@ static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops,
     return slot;
 }
 
-/* Say who we are before these operations, if that is due; see introduce.h. The answer comes before
- * theirs, so nobody has to wait for it. */
-static void introduce(struct pawl__conn *conn, const struct pawl__op *ops)
+/* Say who we are; see introduce.h. The answer comes before that of the operation, so nobody has to
+ * wait for it. */
+PAWL__RARE static void introduce(
+    struct pawl__conn *conn, const struct pawl__op *op, int64_t deadline_us)
 {
-    const struct pawl__op *op = ops;
-    while (op != NULL && !pawl__introduction_is_due(&conn->introduction, op)) {
-        op = op->next;
-    }
     const struct pawl__slot slot = {
-        .begin = pawl__link_position(&conn->link), .deadline_us = ops->deadline_us, .lazy = true};
-    if (op != NULL && pawl__slots_reserve(&conn->slots) &&
+        .begin = pawl__link_position(&conn->link), .deadline_us = deadline_us, .lazy = true};
+    if (pawl__slots_reserve(&conn->slots) &&
         pawl__introduction_put(&conn->introduction, &conn->link.out, op)) {
         pawl__slots_push(&conn->slots, &slot);
     }
 }
 
-/* Queue one command for these operations on a READY connection. */
-void pawl__conn_put(
-    struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects)
+/* Before these operations, if that is due. */
+static void introduce_if_due(struct pawl__conn *conn, const struct pawl__op *ops)
 {
-    introduce(conn, ops);
-    const struct pawl__slot slot = slot_for(conn, ops, whole);
-    if (pawl__slots_reserve(&conn->slots) &&
-        pawl__command_put(&conn->commands, &conn->link.out, ops, whole)) {
-        pawl__slots_push(&conn->slots, &slot);
-        return;
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        if (pawl__introduction_is_due(&conn->introduction, op)) {
+            introduce(conn, op, ops->deadline_us);
+            return;
+        }
     }
+}
+
+PAWL__RARE static void refuse(
+    struct pawl__conn *conn, struct pawl__op *ops, struct pawl__effects *effects)
+{
     char sentence[SENTENCE_SIZE];
     snprintf(sentence, sizeof sentence,
         "too much is waiting for %s already: %zu commands, %zu bytes", conn->config->peer,
@@ -148,17 +151,28 @@ void pawl__conn_put(
     pawl__effects_fail_all(effects, ops, PAWL__FAILED, PAWL_UNAVAILABLE, true, sentence);
 }
 
+/* Queue one command for these operations on a READY connection. */
+void pawl__conn_put(
+    struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects)
+{
+    introduce_if_due(conn, ops);
+    const struct pawl__slot slot = slot_for(conn, ops, whole);
+    if (pawl__slots_reserve(&conn->slots) &&
+        pawl__command_put(&conn->commands, &conn->link.out, ops, whole)) {
+        pawl__slots_push(&conn->slots, &slot);
+    } else {
+        refuse(conn, ops, effects);
+    }
+}
+
 bool pawl__conn_takes_commands(const struct pawl__conn *conn)
 {
     return conn->link.state == PAWL__LINK_READY && !conn->retiring;
 }
 
-static void queue(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__effects *effects)
+PAWL__RARE static void queue_all(
+    struct pawl__conn *conn, struct pawl__op *ops, struct pawl__effects *effects)
 {
-    if (ops != NULL && ops->next == NULL && pawl__conn_takes_commands(conn)) {
-        pawl__conn_put(conn, ops, false, effects); /* the common case */
-        return;
-    }
     while (ops != NULL && !pawl__conn_takes_commands(conn)) {
         struct pawl__op *op = ops;
         ops = op->next;
@@ -166,6 +180,15 @@ static void queue(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__ef
     }
     while (ops != NULL) {
         pawl__conn_put(conn, cut_batch(&ops), false, effects);
+    }
+}
+
+static void queue(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__effects *effects)
+{
+    if (ops->next == NULL && pawl__conn_takes_commands(conn)) {
+        pawl__conn_put(conn, ops, false, effects);
+    } else {
+        queue_all(conn, ops, effects);
     }
 }
 
@@ -219,6 +242,7 @@ void pawl__conn_lose(struct pawl__conn *conn, int64_t now_us, pawl_status status
     conn->stuck = false;
     conn->strays = false;
     conn->retiring = false;
+    conn->overdue = false;
     pawl__conn_expire(conn, now_us, effects);
 }
 
@@ -257,7 +281,7 @@ void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
     effects->reconnected = conn->was_ready;
     conn->was_ready = true;
     conn->persist = true;
-    queue(conn, take_kept(conn), effects);
+    queue_all(conn, take_kept(conn), effects);
 }
 
 void pawl__conn_not_opened(struct pawl__conn *conn, struct pawl__effects *effects)
@@ -280,20 +304,18 @@ static void mark_orphans(struct pawl__op *ops, bool driven)
     }
 }
 
-static void submit_failed(struct pawl__conn *conn, const char *why, struct pawl__effects *effects)
+PAWL__RARE static void submit_failed(
+    struct pawl__conn *conn, const char *why, struct pawl__effects *effects)
 {
     conn->seat.taken = true; /* who completes what has left, sits */
     pawl__conn_lose(conn, pawl__now_us(), PAWL_UNAVAILABLE, why, effects);
 }
 
 /* A server that has ended the idle connection, or was restarted, is noticed before it is asked. */
-static void look_after_idling(
-    struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects)
+PAWL__RARE static void look_after_idling(struct pawl__conn *conn, struct pawl__effects *effects)
 {
-    const bool idle = now_us - conn->active_us > IDLE_US;
     enum pawl__stream_result result = PAWL__STREAM_OK;
-    conn->active_us = now_us;
-    if (!idle || conn->seat.taken || conn->slots.count > 0) {
+    if (conn->seat.taken || conn->slots.count > 0) {
         return;
     }
     for (int i = 0;
@@ -342,30 +364,40 @@ static void find_carer(
     }
 }
 
+bool pawl__conn_accept(
+    struct pawl__conn *conn, struct pawl__op *ops, bool driven, struct pawl__effects *effects)
+{
+    const int64_t sent_us = ops->sent_us;
+    const int64_t due_us = ops->deadline_us;
+    mark_orphans(ops, driven);
+    if (conn->stopped) {
+        pawl__effects_fail_all(
+            effects, ops, PAWL__FAILED, PAWL_UNAVAILABLE, false, closed_sentence);
+        return false;
+    }
+    const bool sat = conn->seat.taken;
+    if (sent_us - conn->active_us > IDLE_US) {
+        look_after_idling(conn, effects);
+    }
+    conn->active_us = sent_us;
+    queue(conn, ops, effects);
+    if (!driven || conn->asleep) { /* else who sits, or is about to, will see */
+        pawl__conn_send(conn, driven, effects);
+    }
+    const bool sits = conn->seat.taken && !sat;
+    if (!sits && (!driven || conn->asleep)) {
+        find_carer(conn, due_us, driven, effects);
+    }
+    conn->completion_count += effects->ops != NULL ? 1 : 0;
+    return sits;
+}
+
 void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool driven)
 {
     struct pawl__effects effects;
-    const int64_t sent_us = ops->sent_us;
-    const int64_t due_us = ops->deadline_us;
     pawl__effects_init(&effects);
-    mark_orphans(ops, driven);
-
-    if (conn->stopped) {
-        pawl__effects_fail_all(
-            &effects, ops, PAWL__FAILED, PAWL_UNAVAILABLE, false, closed_sentence);
-        pawl__effects_deliver(&effects, conn->host);
-        return;
-    }
     pthread_mutex_lock(&conn->mutex);
-    const bool sat = conn->seat.taken;
-    look_after_idling(conn, sent_us, &effects);
-    queue(conn, ops, &effects);
-    pawl__conn_send(conn, driven, &effects);
-    const bool sits = conn->seat.taken && !sat;
-    if (!sits) {
-        find_carer(conn, due_us, driven, &effects);
-    }
-    conn->completion_count += effects.ops != NULL ? 1 : 0;
+    const bool sits = pawl__conn_accept(conn, ops, driven, &effects);
     pthread_mutex_unlock(&conn->mutex);
 
     pawl__effects_deliver(&effects, conn->host);

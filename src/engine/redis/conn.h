@@ -22,8 +22,14 @@
  *  - link.in and link.reader belong to whoever sits. Only who sits closes the connection.
  *  - Operations that have left are completed by who sits, before it gets up. So somebody who sits
  *    down is either done already or its answer is still to come, and recv cannot miss the end of
- *    its own wait.
- *  - Nobody sits and followers exist: at least one of them is awake and will look. */
+ *    its own wait. A lone caller gets up first, and while it completes (`handing`) who sits polls.
+ *  - Nobody sits and followers exist: at least one of them is awake and will look.
+ *
+ * A timer for each sleep in recv would be a good part of what an exchange costs. So once the
+ * connection is busy the keeper promises to look every half timeout (keeper_us), and while it has
+ * promised, the leader sleeps without one: the keeper sees it asleep before its oldest reply is
+ * overdue, comes back when it is, and ends the connection. Without a promise (no keeper yet, or no
+ * thread to be had) and for waits that end earlier there is a timer. */
 #ifndef PAWL_ENGINE_REDIS_CONN_H
 #define PAWL_ENGINE_REDIS_CONN_H
 
@@ -47,11 +53,16 @@ struct pawl__conn {
     bool persist;   /* connect again without being asked */
     bool was_ready; /* at least once */
     bool fenced;
-    bool restricted; /* the user's rights have to be checked name by name */
-    bool stopped;    /* nothing is accepted any more */
+    bool restricted;      /* the user's rights have to be checked name by name */
+    bool stopped;         /* nothing is accepted any more */
+    bool unbounded;       /* who sits, sleeps without a timer: the keeper has to end that */
+    bool overdue;         /* the connection was shut down because a reply is */
+    _Atomic bool handing; /* who sat has got up, and is still telling the host */
     struct pawl__seat seat;
     struct pawl__waiter *poller; /* who sits, while it polls and may be nudged */
     int64_t asleep_us;           /* until then, unless something arrives */
+    int64_t keeper_us;       /* the keeper will have looked by then; 0: it may not look at all */
+    unsigned exchange_count; /* sleeps in recv since it last judged how busy we are */
     struct pawl__waiter *called; /* a follower asked to sit down that has not looked yet */
     uint64_t called_at;          /* completion_count then */
     int64_t called_us;           /* active_us then */
@@ -88,6 +99,8 @@ pawl_status pawl__conn_connect(struct pawl__conn *conn, int64_t deadline_us);
 /* As in engine.h. */
 void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool driven);
 void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us);
+void pawl__conn_ask(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__waiter *waiter,
+    int64_t deadline_us);
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
 void pawl__conn_pump(struct pawl__conn *conn);
 
@@ -101,6 +114,11 @@ pawl_status pawl__conn_check_rights(struct pawl__conn *conn, struct pawl__redis_
 void pawl__conn_put(
     struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects);
 bool pawl__conn_takes_commands(const struct pawl__conn *conn);
+
+/* Queue these operations, and send them if nobody else is about to. True: the caller sits now,
+ * because sending has failed; it has to tell the host and to get up. */
+bool pawl__conn_accept(
+    struct pawl__conn *conn, struct pawl__op *ops, bool driven, struct pawl__effects *effects);
 
 /* Send what is queued if nobody else is about to: who sits, sleeps; or nobody sits or will. */
 void pawl__conn_send(struct pawl__conn *conn, bool driven, struct pawl__effects *effects);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/rare.h"
 
 #include <assert.h>
 #include <sched.h>
@@ -27,6 +28,8 @@ enum {
     CROWD = 3,                /* so many woken at once are given the processor */
     RESERVED_US = 100,        /* so long the seat is kept for who was called */
     LATE_US = 20 * US_PER_MS, /* who sits judges its replies itself unless it sleeps longer */
+    BUSY = 64,                /* so many exchanges make it worth the keeper's while to look */
+    GUARDED_US_MIN = 100 * US_PER_MS, /* the shortest timeout with which it does */
 };
 
 /* ===== Seats ===== */
@@ -98,11 +101,13 @@ static void deliver(struct pawl__conn *conn, struct pawl__effects *effects)
 
 /* ===== One turn of whoever sits ===== */
 
-static void give_up_overdue(struct pawl__conn *conn, struct pawl__effects *effects)
+static const char late_sentence[] = "it did not answer in time";
+
+PAWL__RARE static void give_up_overdue(struct pawl__conn *conn, struct pawl__effects *effects)
 {
     const int64_t now_us = pawl__now_us();
     if (conn->link.state == PAWL__LINK_READY && now_us >= pawl__slots_due(&conn->slots)) {
-        pawl__conn_lose(conn, now_us, PAWL_UNAVAILABLE, "it did not answer in time", effects);
+        pawl__conn_lose(conn, now_us, PAWL_UNAVAILABLE, late_sentence, effects);
     }
 }
 
@@ -127,7 +132,7 @@ static void received(
     case PAWL__STREAM_CLOSED:
     case PAWL__STREAM_FAILED:
         pawl__conn_lose(conn, pawl__now_us(), pawl__link_failure_status(&conn->link, result),
-            pawl__link_failure(&conn->link, result), effects);
+            conn->overdue ? late_sentence : pawl__link_failure(&conn->link, result), effects);
         return;
     }
 }
@@ -152,7 +157,8 @@ static bool flush(struct pawl__conn *conn, struct pawl__effects *effects)
 
 /* Poll the connection until something is ready, the waiter is done or nudged, or the time has come.
  * False: nothing is ready. */
-static bool poll_link(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
+PAWL__RARE static bool poll_link(
+    struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
 {
     struct pollfd fds[2] = {{-1, 0, 0}, pawl__link_poll(&conn->link)};
     conn->poller = waiter;
@@ -166,15 +172,41 @@ static bool poll_link(struct pawl__conn *conn, struct pawl__waiter *waiter, int6
     return ready > 0;
 }
 
-static enum pawl__stream_result sleep_in_recv(struct pawl__conn *conn, int64_t deadline_us)
+/* With a short timeout the keeper would have to look too often. */
+static bool may_be_guarded(const struct pawl__conn *conn)
 {
+    return conn->config->settings.timeout_us >= GUARDED_US_MIN;
+}
+
+/* Replies are awaited; the caller's own wait ends at the deadline. If the keeper looks before the
+ * first reply is overdue it will see that there is something to come back for. */
+static enum pawl__stream_result sleep_in_recv(
+    struct pawl__conn *conn, int64_t deadline_us, struct pawl__effects *effects)
+{
+    const int64_t due_us = pawl__slots_due(&conn->slots);
+    const bool guarded = conn->keeper_us != 0 && conn->keeper_us <= due_us;
+    conn->unbounded = guarded && due_us <= deadline_us;
+    conn->exchange_count++;
+    if (conn->exchange_count == BUSY && conn->keeper_us == 0 && may_be_guarded(conn)) {
+        effects->attend = true; /* worth its while now */
+    }
     conn->asleep = true;
-    conn->asleep_us = deadline_us;
+    conn->asleep_us = pawl__min64(deadline_us, due_us);
+    const int64_t until_us = conn->unbounded ? PAWL__NEVER : conn->asleep_us;
     pthread_mutex_unlock(&conn->mutex);
-    const enum pawl__stream_result result = pawl__link_receive_wait(&conn->link, deadline_us);
+    const enum pawl__stream_result result = pawl__link_receive_wait(&conn->link, until_us);
     pthread_mutex_lock(&conn->mutex);
     conn->asleep = false;
+    conn->unbounded = false;
     return result;
+}
+
+/* Is every end of the caller's wait something that recv sees? The order matters: who has got up
+ * finishes waiters before it says that it has told the host. */
+static bool recv_sees_all(const struct pawl__conn *conn, const struct pawl__waiter *waiter)
+{
+    return conn->slots.count > 0 && !conn->stuck && atomic_load(&conn->watches_open) == 0 &&
+           !atomic_load(&conn->handing) && !pawl__waiter_marked(waiter);
 }
 
 /* Each turn says whether the leader may go on without going back to the core to look. */
@@ -185,12 +217,12 @@ static bool turn_ready(struct pawl__conn *conn, struct pawl__waiter *waiter, int
     if (!flush(conn, effects)) {
         return true;
     }
-    const int64_t until_us = pawl__min64(deadline_us, pawl__slots_due(&conn->slots));
-    if (conn->slots.count > 0 && !conn->stuck && atomic_load(&conn->watches_open) == 0) {
-        received(conn, sleep_in_recv(conn, until_us), effects);
+    if (recv_sees_all(conn, waiter)) {
+        received(conn, sleep_in_recv(conn, deadline_us, effects), effects);
         return true;
     }
-    const bool ready = poll_link(conn, waiter, until_us);
+    const bool ready =
+        poll_link(conn, waiter, pawl__min64(deadline_us, pawl__slots_due(&conn->slots)));
     received(conn, pawl__link_receive_now(&conn->link), effects);
     return ready;
 }
@@ -221,7 +253,7 @@ static int64_t connecting_due(const struct pawl__conn *conn)
                : PAWL__NEVER;
 }
 
-static bool turn_not_ready(struct pawl__conn *conn, struct pawl__waiter *waiter,
+PAWL__RARE static bool turn_not_ready(struct pawl__conn *conn, struct pawl__waiter *waiter,
     int64_t deadline_us, struct pawl__effects *effects)
 {
     if (advance(conn, effects) != PAWL__LINK_WAITING || pawl__effects_any(effects)) {
@@ -240,8 +272,31 @@ static bool take_turn(struct pawl__conn *conn, struct pawl__waiter *waiter, int6
 
 /* ===== Leading and following ===== */
 
-/* Read for everybody until our own wait is over. Mutex held, seat ours; the seat is given back. */
-static void lead(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us,
+/* The answer that has just come was the last, and nobody else waits. */
+static bool is_alone(const struct pawl__conn *conn, const struct pawl__effects *effects)
+{
+    return effects->ops != NULL && conn->slots.count == 0 &&
+           pawl__list_empty(&conn->seat.followers) && conn->link.state == PAWL__LINK_READY &&
+           !atomic_load(&conn->handing);
+}
+
+/* Get up first and tell the host then, which saves a lone caller the mutex. Others may sit down
+ * meanwhile: `handing` has them poll, for it may be their own answer that we still have to bring.
+ * Mutex held on entry, but not on return. */
+static void get_up_and_deliver(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    conn->strays = false;
+    conn->completion_count++;
+    conn->seat.taken = false;
+    atomic_store(&conn->handing, true);
+    pthread_mutex_unlock(&conn->mutex);
+    pawl__effects_deliver(effects, conn->host);
+    atomic_store(&conn->handing, false);
+}
+
+/* Read for everybody until our own wait is over. The mutex is held, and the seat ours, on entry;
+ * on return the seat is given back, and false means that so is the mutex. */
+static bool lead(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us,
     struct pawl__effects *last)
 {
     bool on = true;
@@ -249,6 +304,10 @@ static void lead(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t d
         struct pawl__effects effects;
         pawl__effects_init(&effects);
         on = take_turn(conn, waiter, deadline_us, &effects);
+        if (is_alone(conn, &effects)) {
+            get_up_and_deliver(conn, &effects);
+            return false;
+        }
         deliver(conn, &effects);
         if (pawl__waiter_done(waiter) || pawl__waiter_take_nudge(waiter)) {
             break;
@@ -257,10 +316,11 @@ static void lead(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t d
     }
     conn->strays = conn->slots.awaited_count > 0 && (conn->strays || !pawl__waiter_done(waiter));
     pawl__conn_get_up(conn, last);
+    return true;
 }
 
-/* The leader sleeps longer than the first reply is due (deadlines out of order): wake it. If
- * something has arrived it is waking up anyway. */
+/* The leader sleeps longer than the first reply is due (without a timer, or with deadlines out of
+ * order): wake it. If something has arrived it is waking up anyway. */
 static void wake_for_overdue(struct pawl__conn *conn)
 {
     if (!conn->asleep || conn->poller != NULL || conn->link.state != PAWL__LINK_READY) {
@@ -268,8 +328,9 @@ static void wake_for_overdue(struct pawl__conn *conn)
     }
     const int64_t now_us = pawl__now_us();
     struct pollfd fd = {conn->link.stream.fd, POLLIN, 0};
-    if (now_us >= pawl__slots_due(&conn->slots) && conn->asleep_us > now_us + LATE_US &&
-        poll(&fd, 1, 0) == 0) {
+    if (now_us >= pawl__slots_due(&conn->slots) &&
+        (conn->unbounded || conn->asleep_us > now_us + LATE_US) && poll(&fd, 1, 0) == 0) {
+        conn->overdue = true;
         pawl__stream_shutdown(&conn->link.stream);
     }
 }
@@ -318,19 +379,19 @@ static void leave(struct pawl__conn *conn, struct pawl__waiter *waiter, struct p
     }
 }
 
-void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
+/* Mutex held on entry, but not on return. */
+static void drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
 {
     struct pawl__effects last;
     pawl__effects_init(&last);
-    pthread_mutex_lock(&conn->mutex);
     bool on = !pawl__waiter_take_nudge(waiter);
     bool led = false;
     while (on && !led && !pawl__waiter_done(waiter)) {
         led = sit_down(conn, waiter);
-        if (led) {
-            lead(conn, waiter, deadline_us, &last);
-        } else {
+        if (!led) {
             on = follow(conn, waiter, deadline_us);
+        } else if (!lead(conn, waiter, deadline_us, &last)) {
+            return;
         }
     }
     if (!led) {
@@ -338,6 +399,31 @@ void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int6
     }
     pthread_mutex_unlock(&conn->mutex);
     pawl__effects_deliver(&last, conn->host);
+}
+
+void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    pthread_mutex_lock(&conn->mutex);
+    drive(conn, waiter, deadline_us);
+}
+
+/* Submit and drive with the mutex taken once. */
+void pawl__conn_ask(
+    struct pawl__conn *conn, struct pawl__op *ops, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    struct pawl__effects effects;
+    pawl__effects_init(&effects);
+    pthread_mutex_lock(&conn->mutex);
+    const bool sits = pawl__conn_accept(conn, ops, true, &effects);
+    if (sits || pawl__effects_any(&effects)) {
+        deliver(conn, &effects);
+        pawl__effects_init(&effects);
+        if (sits) {
+            pawl__conn_get_up(conn, &effects);
+            deliver(conn, &effects);
+        }
+    }
+    drive(conn, waiter, deadline_us);
 }
 
 /* ===== First contact ===== */
@@ -382,11 +468,29 @@ pawl_status pawl__conn_connect(struct pawl__conn *conn, int64_t deadline_us)
 
 /* ===== The keeper's part ===== */
 
+/* When the keeper comes back although nobody has asked for it: half a timeout from now if the
+ * connection is busy, so that leaders need no timer; and if one sleeps like that, when its time is
+ * over. A promise that has not come due yet is kept otherwise. */
+static int64_t promise_look(struct pawl__conn *conn)
+{
+    const int64_t now_us = pawl__now_us();
+    if (now_us >= conn->keeper_us) {
+        const bool busy = conn->exchange_count >= BUSY && may_be_guarded(conn);
+        conn->keeper_us = busy ? now_us + conn->config->settings.timeout_us / 2 : 0;
+        conn->exchange_count = 0;
+    }
+    if (conn->unbounded) { /* if it is overdue already it is just waking up */
+        conn->keeper_us = pawl__max64(pawl__slots_due(&conn->slots), now_us + US_PER_MS);
+    }
+    return conn->keeper_us != 0 ? conn->keeper_us : PAWL__NEVER;
+}
+
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
 {
     size_t count = 0;
     pthread_mutex_lock(&conn->mutex);
     const bool ready = conn->link.state == PAWL__LINK_READY;
+    *due_us = pawl__min64(*due_us, promise_look(conn));
     if (pawl__conn_needs_care(conn) && !conn->seat.taken) {
         fds[0] = pawl__link_poll(&conn->link);
         count = fds[0].fd >= 0 ? 1 : 0;

@@ -133,6 +133,18 @@ static void redis_drive(
     }
 }
 
+static void redis_ask(
+    void *self, struct pawl__op *ops, struct pawl__waiter *waiter, int64_t deadline_us)
+{
+    struct redis *redis = self;
+    if (ops->next == NULL && !is_watch(ops)) { /* the common case */
+        pawl__conn_ask(&redis->conn, ops, waiter, deadline_us);
+        return;
+    }
+    redis_submit(redis, ops, true);
+    pawl__conn_drive(&redis->conn, waiter, deadline_us);
+}
+
 static size_t redis_poll(void *self, struct pollfd *fds, int64_t *due_us)
 {
     struct redis *redis = self;
@@ -220,6 +232,7 @@ const struct pawl__engine pawl__engine_redis = {
     .place_close = redis_place_close,
     .submit = redis_submit,
     .drive = redis_drive,
+    .ask = redis_ask,
     .poll = redis_poll,
     .pump = redis_pump,
     .list = redis_list,

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/rare.h"
 #include "engine/redis/errors.h"
 #include "engine/redis/rights.h"
 
@@ -25,7 +26,7 @@ void pawl__conn_end_check(struct pawl__rights_check *check)
 
 /* ===== Replies ===== */
 
-static void take_check(
+PAWL__RARE static void take_check(
     struct pawl__conn *conn, const struct pawl__slot *slot, const struct pawl__resp_node *reply)
 {
     struct pawl__rights_check *check = slot->check;
@@ -81,6 +82,42 @@ static void end_answered(
 }
 
 /* False: it is not a reply to what was asked. */
+static bool take_answer(struct pawl__conn *conn, const struct pawl__slot *slot,
+    const struct pawl__resp_node *reply, struct pawl__effects *effects)
+{
+    struct pawl__reply_context context = {.secret = conn->config->password};
+    if (pawl__command_answer(&conn->link.reader, reply, slot->ops, &context) ==
+        PAWL__REPLY_STRANGE) {
+        conn->out_of_step = pawl__command_writes(slot->ops->kind);
+        pawl__effects_fail_all(effects, slot->ops, PAWL__UNKNOWN, PAWL_PROTOCOL, true,
+            "the server's reply makes no sense");
+        return false;
+    }
+    conn->retiring = conn->retiring || context.demoted;
+    end_answered(conn, slot->ops, effects);
+    return true;
+}
+
+/* A reply that is not just a number, or not to an operation. */
+PAWL__RARE static bool take_other(struct pawl__conn *conn, const struct pawl__slot *slot,
+    const struct pawl__resp_node *reply, struct pawl__effects *effects)
+{
+    if (slot->check != NULL) {
+        take_check(conn, slot, reply);
+        return true;
+    }
+    if (slot->ops == NULL) {
+        pawl__introduction_answered(&conn->introduction, &conn->link.reader, reply);
+        return true;
+    }
+    if (!slot->whole && pawl__resp_error_is(&conn->link.reader, reply, "NOSCRIPT")) {
+        pawl__conn_put(
+            conn, slot->ops, true, effects); /* nothing was done; the text loads it, too */
+        return true;
+    }
+    return split_renewals(conn, slot, reply, effects) || take_answer(conn, slot, reply, effects);
+}
+
 static bool take_reply(
     struct pawl__conn *conn, const struct pawl__resp_node *reply, struct pawl__effects *effects)
 {
@@ -91,33 +128,9 @@ static bool take_reply(
         return false;
     }
     const struct pawl__slot slot = pawl__slots_pop(&conn->slots);
-    if (slot.check != NULL) {
-        take_check(conn, &slot, reply);
-        return true;
-    }
-    if (slot.ops == NULL) {
-        pawl__introduction_answered(&conn->introduction, &conn->link.reader, reply);
-        return true;
-    }
-    if (!slot.whole && pawl__resp_error_is(&conn->link.reader, reply, "NOSCRIPT")) {
-        pawl__conn_put(
-            conn, slot.ops, true, effects); /* nothing was done; the text loads it, too */
-        return true;
-    }
-    if (split_renewals(conn, &slot, reply, effects)) {
-        return true;
-    }
-    struct pawl__reply_context context = {.secret = conn->config->password};
-    if (pawl__command_answer(&conn->link.reader, reply, slot.ops, &context) ==
-        PAWL__REPLY_STRANGE) {
-        conn->out_of_step = pawl__command_writes(slot.ops->kind);
-        pawl__effects_fail_all(effects, slot.ops, PAWL__UNKNOWN, PAWL_PROTOCOL, true,
-            "the server's reply makes no sense");
-        return false;
-    }
-    conn->retiring = conn->retiring || context.demoted;
-    end_answered(conn, slot.ops, effects);
-    return true;
+    return slot.ops != NULL && reply->type == PAWL__RESP_INTEGER
+               ? take_answer(conn, &slot, reply, effects)
+               : take_other(conn, &slot, reply, effects);
 }
 
 void pawl__conn_take_replies(struct pawl__conn *conn, struct pawl__effects *effects)
