@@ -223,7 +223,10 @@ void judge_limits(const struct history *history, struct verdict *verdict)
 static void note_lateness(
     const struct history *history, const struct hold *hold, struct verdict *verdict)
 {
-    if (hold->left && hold->left_us <= hold->until_us && hold->told_us > hold->left_us) {
+    if (!hold->left) {
+        return; /* killed: whatever renewed it since the beginning was not written down */
+    }
+    if (hold->left_us <= hold->until_us && hold->told_us > hold->left_us) {
         verdict->reports_after++; /* it had let go; what became of that was not known in time */
         return;
     }
