@@ -37,6 +37,15 @@ static struct crew *hire_starving(const char *url)
     return crew;
 }
 
+static uint64_t count_starved(const struct crew *crew)
+{
+    uint64_t starved = 0;
+    for (size_t i = 0; i < crew->count; i++) {
+        starved += atomic_load(&crew->board->workers[i].starved);
+    }
+    return starved;
+}
+
 static void check_starved(struct crew *crew)
 {
     crew_await_progress(crew, boottime_us(), 10000 * PACE);
@@ -44,10 +53,7 @@ static void check_starved(struct crew *crew)
     check_history(crew);
     check_limits(crew);
     check_resources(crew);
-    uint64_t starved = 0;
-    for (size_t i = 0; i < crew->count; i++) {
-        starved += atomic_load(&crew->board->workers[i].starved);
-    }
+    const uint64_t starved = count_starved(crew);
     print_message("%" PRIu64 " allocations failed, %" PRIu64 " acquires said so\n", starved,
         crew_count_acquires(crew, PAWL_NO_MEMORY));
     assert_true(starved > 0);
@@ -72,7 +78,7 @@ static void memory_is_short_on_files(void **state)
 {
     (void)state;
     struct crew *crew = hire_starving(make_file_url());
-    nap_ms(500);
+    WAIT_UNTIL(count_starved(crew) > 0, 10000 * PACE);
     check_starved(crew);
 }
 

@@ -461,6 +461,16 @@ static bool map_board(const char *path, const char *index)
     return true;
 }
 
+/* A thread that was joined is listed until the kernel has taken it apart. */
+static uint64_t thread_count_when_gone(uint64_t expected)
+{
+    const int64_t end_ms = boottime_ms() + NEWS_MS;
+    while (thread_count() > expected && boottime_ms() < end_ms) {
+        nap_ms(1);
+    }
+    return thread_count();
+}
+
 int main(int argc, char *argv[])
 {
     if (argc != 3 || !map_board(argv[1], argv[2])) {
@@ -483,7 +493,7 @@ int main(int argc, char *argv[])
     }
     close_locks();
     atomic_store(&self->descriptors_after, open_descriptor_count());
-    atomic_store(&self->threads_after, thread_count());
+    atomic_store(&self->threads_after, thread_count_when_gone(atomic_load(&self->threads_before)));
     atomic_store(&self->resident_after, resident_size());
     atomic_store(&self->stage, BOARD_DONE);
     return atomic_load(&self->complained) == 0 ? 0 : 1;
