@@ -165,7 +165,6 @@ struct pawl__engine {
     bool expires;  /* the backend itself ends a lease that is not renewed */
     bool sessions; /* a renewed hold lives as long as this process: no deadline, no renewals */
     bool passes;   /* knows PAWL__OP_PASS */
-    bool pushes;   /* wakes by message, not by looking */
 
     /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the
      * engine. */

@@ -66,7 +66,6 @@ void stage_begin(struct stage *stage)
     stage->engine.place_size = sizeof(struct pawl__place);
     stage->engine.expires = true;
     stage->engine.passes = true;
-    stage->engine.pushes = true;
     stage->machine.engine = &stage->engine;
     stage->machine.timeout_us = TIMEOUT_US;
     stage->machine.give_up_us = GIVE_UP_US;

@@ -3,7 +3,7 @@
  * whichever process; what is not, is not; and what only looks like a lock file is passed over
  * without being followed or waited for. Locks of other programs are plain byte locks that the test
  * takes itself. */
-#include "file_side.h"
+#include "file_stage.h"
 
 #include "engine/file/record.h"
 
@@ -73,36 +73,6 @@ static pawl_entry look(struct side *side, const char *name)
     }
     assert_string_equal(entry.name, name);
     return entry;
-}
-
-/* ===== The stage: one who looks, one who holds ===== */
-
-struct stage {
-    const char *directory;
-    struct side looker;
-    struct side holder;
-};
-
-static int stage_setup(void **state)
-{
-    struct stage *stage = support_alloc(sizeof *stage);
-    if (cleanup_setup(state) != 0) {
-        return -1;
-    }
-    stage->directory = tempdir_make();
-    side_open(&stage->looker, stage->directory);
-    side_open(&stage->holder, stage->directory);
-    *state = stage;
-    return 0;
-}
-
-static int stage_teardown(void **state)
-{
-    struct stage *stage = *state;
-    side_close(&stage->looker);
-    side_close(&stage->holder);
-    free(stage);
-    return cleanup_teardown(state);
 }
 
 /* A file of the directory; to be freed. */

@@ -2,41 +2,13 @@
 /* Hints about lock files that may have changed hands, and findings about the directory, at the
  * engine's seam. A hint must come for what the kernel tells of; that there are none for what it
  * does not tell is not asked for. */
-#include "file_side.h"
+#include "file_stage.h"
 
 #include "engine/file/record.h"
 
 #include <signal.h>
 
 /* ===== Watching ===== */
-
-struct stage {
-    const char *directory;
-    struct side looker;
-    struct side holder;
-};
-
-static int stage_setup(void **state)
-{
-    struct stage *stage = support_alloc(sizeof *stage);
-    if (cleanup_setup(state) != 0) {
-        return -1;
-    }
-    stage->directory = tempdir_make();
-    side_open(&stage->looker, stage->directory);
-    side_open(&stage->holder, stage->directory);
-    *state = stage;
-    return 0;
-}
-
-static int stage_teardown(void **state)
-{
-    struct stage *stage = *state;
-    side_close(&stage->looker);
-    side_close(&stage->holder);
-    free(stage);
-    return cleanup_teardown(state);
-}
 
 static void *watch_open(struct stage *s, const char *pattern)
 {

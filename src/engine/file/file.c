@@ -156,7 +156,6 @@ const struct pawl__engine pawl__engine_file = {
     .expires = false,
     .sessions = true,
     .passes = true,
-    .pushes = true,
     .open = file_open,
     .connect = file_connect,
     .close = file_close,

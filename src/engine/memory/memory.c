@@ -431,7 +431,6 @@ const struct pawl__engine pawl__engine_memory = {
     .expires = true,
     .sessions = false,
     .passes = true,
-    .pushes = true,
     .open = memory_open,
     .connect = memory_connect,
     .stop = memory_stop,

@@ -223,7 +223,6 @@ const struct pawl__engine pawl__engine_redis = {
     .expires = true,
     .sessions = false,
     .passes = true,
-    .pushes = true,
     .open = redis_open,
     .connect = redis_connect,
     .stop = redis_stop,

@@ -235,14 +235,12 @@ static const struct pawl__engine remote = {
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .passes = true,
-    .pushes = true,
 };
 
 static const struct pawl__engine session = {
     .name = "simulated session",
     .place_size = sizeof(struct pawl__place),
     .sessions = true,
-    .pushes = true,
 };
 
 /* It wakes a caller that sleeps: there must be one. */
