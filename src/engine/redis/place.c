@@ -23,7 +23,9 @@ struct pawl__redis_text pawl__redis_compose(
     const size_t prefix_size = strlen(prefix);
     size_t size = prefix_size;
     memcpy(to, prefix, prefix_size);
-    to[size++] = ':';
+    if (size > 0) {
+        to[size++] = ':';
+    }
     if (braces) {
         to[size++] = '{';
     }
@@ -49,23 +51,32 @@ bool pawl__redis_place_init(struct pawl__redis_place *place)
 {
     const char *name = place->place.name;
     const size_t name_size = place->place.name_size;
+    const bool shared = place->place.family == PAWL__FAMILY_SHARED;
     assert(name_size > 0 && name_size <= PAWL__NAME_SIZE_MAX);
     char token[BULK_SIZE_MAX];
     char channel[BULK_SIZE_MAX];
+    char stem[BULK_SIZE_MAX];
     place->token = pawl__redis_compose(token, PAWL__TOKEN_PREFIX, name, name_size);
-    place->channel = pawl__redis_compose(channel, PAWL__CHANNEL_PREFIX, name, name_size);
+    place->channel = pawl__redis_compose(
+        channel, shared ? PAWL__RW_CHANNEL_PREFIX : PAWL__CHANNEL_PREFIX, name, name_size);
+    place->stem = shared ? pawl__redis_compose(stem, "", name, name_size)
+                         : (struct pawl__redis_text){NULL, 0};
 
     struct pawl__buffer buffer;
     size_t token_at = 0;
     size_t name_at = 0;
     size_t channel_at = 0;
-    pawl__buffer_init(&buffer, 3 * BULK_SIZE_MAX);
-    bool put = pawl__buffer_reserve(&buffer, 3 * name_size + 3 * PREFIX_SIZE_MAX + 24) != NULL &&
+    size_t stem_at = 0;
+    pawl__buffer_init(&buffer, 4 * BULK_SIZE_MAX);
+    const size_t part_size = name_size + PREFIX_SIZE_MAX + 8;
+    bool put = pawl__buffer_reserve(&buffer, (shared ? 4 : 3) * part_size) != NULL &&
                add(&buffer, place->token, &token_at);
     place->lock_at = pawl__buffer_size(&buffer);
     put = put && add(&buffer, (struct pawl__redis_text){name, name_size}, &name_at);
     place->channel_at = pawl__buffer_size(&buffer);
     put = put && add(&buffer, place->channel, &channel_at);
+    place->stem_at = pawl__buffer_size(&buffer);
+    put = put && (!shared || add(&buffer, place->stem, &stem_at));
     if (!put) {
         pawl__buffer_free(&buffer);
         return false;
@@ -74,6 +85,7 @@ bool pawl__redis_place_init(struct pawl__redis_place *place)
     place->parts_size = pawl__buffer_size(&buffer);
     place->token.bytes = place->parts + token_at;
     place->channel.bytes = place->parts + channel_at;
+    place->stem.bytes = place->parts + stem_at;
     place->stage = PAWL__WATCH_NONE;
     place->watch = NULL;
     atomic_init(&place->subscribed, false);

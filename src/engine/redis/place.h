@@ -6,7 +6,8 @@
  * name that has an opening brace already is taken as it is.
  *
  * The three stand in one block as bulk strings, in the order counter, lock, channel, so that every
- * command can copy what it needs of them in one piece. */
+ * command can copy what it needs of them in one piece. A read/write lock has another channel, and
+ * behind it a fourth part: the name in its braces alone, with which the keys of readers begin. */
 #ifndef PAWL_ENGINE_REDIS_PLACE_H
 #define PAWL_ENGINE_REDIS_PLACE_H
 
@@ -41,8 +42,10 @@ struct pawl__redis_place {
     size_t parts_size;
     size_t lock_at; /* where the bulk string of the lock begins in it */
     size_t channel_at;
+    size_t stem_at; /* where the fourth part begins; without one, where the block ends */
     struct pawl__redis_text token; /* the plain names, inside the block */
     struct pawl__redis_text channel;
+    struct pawl__redis_text stem;
 
     /* Whether our own push connection hears the channel at the moment. Set by push.c, read by all.
      */
@@ -59,7 +62,8 @@ static inline struct pawl__redis_place *pawl__redis_place_of(struct pawl__place 
     return (struct pawl__redis_place *)(void *)place;
 }
 
-/* The prefix, a colon, and the name in its braces, into room for PAWL__COMPOSED_SIZE_MAX bytes. */
+/* The prefix and a colon, if there is a prefix, and the name in its braces, into room for
+ * PAWL__COMPOSED_SIZE_MAX bytes. */
 struct pawl__redis_text pawl__redis_compose(
     char *to, const char *prefix, const char *name, size_t name_size);
 

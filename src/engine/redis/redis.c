@@ -219,7 +219,8 @@ static const char *const schemes[] = {"redis", "redis+unix", NULL};
 const struct pawl__engine pawl__engine_redis = {
     .name = "redis",
     .schemes = schemes,
-    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED),
     .place_size = sizeof(struct pawl__redis_place),
     .expires = true,
     .sessions = false,

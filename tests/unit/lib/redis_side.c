@@ -192,13 +192,19 @@ void place_discard(struct pawl__place *place)
     free(place);
 }
 
-struct pawl__place *place_open(struct side *side, const char *name)
+struct pawl__place *place_open_as(struct side *side, const char *name, enum pawl__family family)
 {
     struct pawl__place *place = place_make(name, strlen(name));
+    place->family = family;
     if (pawl__engine_redis.place_open(side->self, place) != PAWL_OK) {
         support_fail("cannot open '%s': %s", name, pawl__error_text());
     }
     return place;
+}
+
+struct pawl__place *place_open(struct side *side, const char *name)
+{
+    return place_open_as(side, name, PAWL__FAMILY_MUTEX);
 }
 
 void place_close(struct side *side, struct pawl__place *place)
