@@ -3,24 +3,13 @@
  * or four copies: the prefix, the place's part, and the numbers. Replies are read by answers.c. */
 #include "engine/redis/commands.h"
 
-#include "engine/redis/lua_scripts.h"
-
-#include <assert.h>
-#include <stdio.h>
-#include <string.h>
-
-enum {
-    NUMBER_SIZE_MAX = 20, /* with its sign */
-    OWNER_SIZE_MAX = PAWL__UUID_SIZE + 1 + 20,
-    HEAD_SIZE_MAX = 128, /* of a script's call, without the text */
-    /* Two owners and four numbers with their framing, which is more than any operation has. */
-    REST_SIZE_MAX = 2 * (OWNER_SIZE_MAX + 7) + 4 * (NUMBER_SIZE_MAX + 7),
-    US_PER_MS = 1000,
-};
+#include "engine/redis/commands_fair.h"
+#include "engine/redis/commands_write.h"
 
 static const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
     &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-    &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
+    &pawl__script_break, &pawl__script_rights, &pawl__script_introduce, &pawl__script_acquire_fair,
+    &pawl__script_release_fair, &pawl__script_break_fair};
 
 static void head_init(struct pawl__script_head *head, const struct pawl__script *script,
     uint32_t key_count, uint32_t argument_count)
@@ -44,79 +33,15 @@ void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int6
     head_init(&commands->pass, &pawl__script_pass, 2, 7);
     head_init(&commands->inspect, &pawl__script_inspect, 2, 0);
     head_init(&commands->break_up, &pawl__script_break, 1, 1);
+    head_init(&commands->acquire_fair, &pawl__script_acquire_fair, 4, 6);
+    head_init(&commands->release_fair, &pawl__script_release_fair, 3, 3);
+    head_init(&commands->break_fair, &pawl__script_break_fair, 3, 1);
 }
 
 void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor)
 {
     commands->token_floor = token_floor;
     commands->lease_us = 0; /* the text has the old one */
-}
-
-/* ===== Writing. The room is reserved once, the pieces follow each other, then all is committed
- * ===== */
-
-static char *write_bytes(char *at, const void *bytes, size_t size)
-{
-    memcpy(at, bytes, size);
-    return at + size;
-}
-
-/* The digits of a number, from `end` backwards; answers the first. */
-static char *write_digits_before(char *end, uint64_t value)
-{
-    do {
-        *--end = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    return end;
-}
-
-/* A bulk string of 1 to 99 bytes. */
-static char *write_bulk(char *at, const char *bytes, size_t size)
-{
-    assert(size > 0 && size < 100);
-    *at++ = '$';
-    if (size >= 10) {
-        *at++ = (char)('0' + size / 10);
-    }
-    *at++ = (char)('0' + size % 10);
-    at = write_bytes(at, "\r\n", 2);
-    at = write_bytes(at, bytes, size);
-    return write_bytes(at, "\r\n", 2);
-}
-
-static char *write_number(char *at, int64_t value)
-{
-    char text[NUMBER_SIZE_MAX];
-    char *end = text + sizeof text;
-    char *first = write_digits_before(end, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
-    if (value < 0) {
-        *--first = '-';
-    }
-    return write_bulk(at, first, (size_t)(end - first));
-}
-
-/* "<client uuid>:<number>". All but the number and the size is ready; the size has two digits. */
-static char *write_owner(char *at, const struct pawl__commands *commands, uint64_t id)
-{
-    size_t digit_count = 1;
-    for (uint64_t rest = id; rest >= 10; rest /= 10) {
-        digit_count++;
-    }
-    const size_t size = PAWL__UUID_SIZE + 1 + digit_count;
-    memcpy(at, commands->owner, sizeof commands->owner);
-    at[1] = (char)('0' + size / 10);
-    at[2] = (char)('0' + size % 10);
-    at += sizeof commands->owner + digit_count;
-    write_digits_before(at, id);
-    return write_bytes(at, "\r\n", 2);
-}
-
-/* The server counts in milliseconds; rounding up, our own count of the lease ends first. */
-static char *write_lease(char *at, int64_t lease_us)
-{
-    assert(lease_us > 0);
-    return write_number(at, (lease_us + US_PER_MS - 1) / US_PER_MS);
 }
 
 /* The numbers of an acquire are nearly always the same: they are written once. */
@@ -127,42 +52,6 @@ static void prepare_lease(struct pawl__commands *commands, int64_t lease_us)
     at = write_number(at, commands->token_floor);
     commands->lease_us = lease_us;
     commands->lease_size = (size_t)(at - commands->lease);
-}
-
-/* From the counter, the lock or the channel in the place's block up to the end of a later one. */
-static char *write_parts(char *at, const struct pawl__redis_place *place, size_t from, size_t to)
-{
-    return write_bytes(at, place->parts + from, to - from);
-}
-
-static char *write_eval(
-    char *at, const struct pawl__script *script, size_t key_count, size_t argument_count)
-{
-    const int size = snprintf(at, HEAD_SIZE_MAX, "*%zu\r\n$4\r\nEVAL\r\n$%zu\r\n",
-        3 + key_count + argument_count, script->text_size);
-    at = write_bytes(at + size, script->text, script->text_size);
-    at = write_bytes(at, "\r\n", 2);
-    return write_number(at, (int64_t)key_count);
-}
-
-/* Reserve room for a script's call of `rest_size` bytes at most behind its head, and write the
- * head: by SHA-1, or with `whole` the text. NULL: no room. */
-static char *begin(struct pawl__buffer *out, const struct pawl__script_head *head,
-    const struct pawl__script *script, bool whole, size_t rest_size)
-{
-    const size_t head_size = whole ? script->text_size + HEAD_SIZE_MAX : head->by_sha.size;
-    char *at = pawl__buffer_reserve(out, head_size + rest_size);
-    if (at == NULL) {
-        return NULL;
-    }
-    return whole ? write_eval(at, script, head->key_count, head->argument_count)
-                 : write_bytes(at, head->by_sha.bytes, head->by_sha.size);
-}
-
-static bool finish(struct pawl__buffer *out, const char *at)
-{
-    pawl__buffer_commit(out, (size_t)(at - (out->bytes + out->end)));
-    return true;
 }
 
 /* ===== One operation ===== */
@@ -193,7 +82,7 @@ static bool put_count(const struct pawl__commands *commands, struct pawl__buffer
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, place->lock_at, place->channel_at);
+    at = write_parts(at, place, place->lock_at, place->lock_end);
     at = write_owner(at, commands, op->id);
     return finish(out, write_number(at, op->count));
 }
@@ -235,7 +124,7 @@ static bool put_inspect(const struct pawl__commands *commands, struct pawl__buff
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
     char *at = begin(
         out, &commands->inspect, &pawl__script_inspect, whole, place->parts_size + REST_SIZE_MAX);
-    return at != NULL && finish(out, write_parts(at, place, 0, place->channel_at));
+    return at != NULL && finish(out, write_parts(at, place, 0, place->lock_end));
 }
 
 static bool put_break(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -257,7 +146,7 @@ static bool put_verify(
         return false;
     }
     at = write_bytes(at, head, sizeof head - 1);
-    at = write_parts(at, place, place->lock_at, place->channel_at);
+    at = write_parts(at, place, place->lock_at, place->lock_end);
     return finish(out, write_owner(at, commands, op->id));
 }
 
@@ -280,7 +169,7 @@ static bool put_renewals(const struct pawl__commands *commands, struct pawl__buf
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-        at = write_parts(at, place, place->lock_at, place->channel_at);
+        at = write_parts(at, place, place->lock_at, place->lock_end);
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         at = write_owner(at, commands, op->id);
@@ -292,6 +181,9 @@ static bool put_renewals(const struct pawl__commands *commands, struct pawl__buf
 bool pawl__command_put(struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *ops, bool whole)
 {
+    if (ops->place->family == PAWL__FAMILY_FAIR && pawl__command_is_fair(ops->kind)) {
+        return pawl__command_put_fair(commands, out, ops, whole);
+    }
     switch (ops->kind) {
     case PAWL__OP_ACQUIRE:
         return put_acquire(commands, out, ops, whole);
