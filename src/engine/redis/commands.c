@@ -222,12 +222,19 @@ bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out)
 }
 
 bool pawl__command_put_rights(struct pawl__buffer *out, struct pawl__redis_text token,
-    struct pawl__redis_text lock, struct pawl__redis_text channel, bool whole)
+    struct pawl__redis_text lock, struct pawl__redis_text channel, enum pawl__family family,
+    bool whole)
 {
     const struct pawl__script *script = &pawl__script_rights;
+    char queue[PAWL__COMPOSED_SIZE_MAX];
+    char timeouts[PAWL__COMPOSED_SIZE_MAX];
+    const size_t queue_size =
+        pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, lock.bytes, lock.size).size;
+    const size_t timeouts_size =
+        pawl__redis_compose(timeouts, PAWL__TIMEOUTS_PREFIX, lock.bytes, lock.size).size;
     const char *const words[] = {whole ? "EVAL" : "EVALSHA", whole ? script->text : script->sha1,
-        "0", token.bytes, lock.bytes, channel.bytes};
-    const size_t sizes[] = {
-        strlen(words[0]), strlen(words[1]), 1, token.size, lock.size, channel.size};
-    return pawl__resp_put_command(out, 6, words, sizes);
+        "0", token.bytes, lock.bytes, channel.bytes, queue, timeouts};
+    const size_t sizes[] = {strlen(words[0]), strlen(words[1]), 1, token.size, lock.size,
+        channel.size, queue_size, timeouts_size};
+    return pawl__resp_put_command(out, family == PAWL__FAMILY_FAIR ? 8 : 6, words, sizes);
 }

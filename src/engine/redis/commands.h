@@ -72,8 +72,9 @@ enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *rea
 /* SCRIPT LOAD of every script, and how many that are. */
 bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out);
 
-/* What may the user not do with these keys and this channel? */
+/* What may the user not do with these keys and this channel, and what else the family has? */
 bool pawl__command_put_rights(struct pawl__buffer *out, struct pawl__redis_text token,
-    struct pawl__redis_text lock, struct pawl__redis_text channel, bool whole);
+    struct pawl__redis_text lock, struct pawl__redis_text channel, enum pawl__family family,
+    bool whole);
 
 #endif

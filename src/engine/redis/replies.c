@@ -37,8 +37,8 @@ PAWL__RARE static void take_check(
         struct pawl__slot again = *slot;
         again.whole = true;
         again.begin = pawl__link_position(&conn->link);
-        if (pawl__command_put_rights(
-                &conn->link.out, check->place->token, lock, check->place->channel, true)) {
+        if (pawl__command_put_rights(&conn->link.out, check->place->token, lock,
+                check->place->channel, check->place->place.family, true)) {
             pawl__slots_push(&conn->slots, &again);
             return;
         }
@@ -171,7 +171,8 @@ static bool ask_rights(struct pawl__conn *conn, struct pawl__rights_check *check
         .deadline_us = pawl__later(pawl__now_us(), conn->config->settings.timeout_us)};
     if (!pawl__conn_takes_commands(conn) || !conn->restricted ||
         !pawl__slots_reserve(&conn->slots) ||
-        !pawl__command_put_rights(&conn->link.out, place->token, lock, place->channel, false)) {
+        !pawl__command_put_rights(
+            &conn->link.out, place->token, lock, place->channel, place->place.family, false)) {
         return false;
     }
     pawl__slots_push(&conn->slots, &slot);

@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum {
-    TEXT_SIZE = 480,            /* of the sentence */
-    SHOWN_SIZE = 64,            /* of a key or a user in it */
-    WORD_SIZE = 4 * SHOWN_SIZE, /* of the same for a shell */
+    TEXT_SIZE = 720,                /* of the sentence */
+    SHOWN_SIZE = 64,                /* of a key or a user in it */
+    WORD_SIZE = 4 * SHOWN_SIZE + 8, /* of the same for a shell */
 };
 
 /* What rights can be about, as the script says it, and how the access list names it. */
@@ -24,6 +24,7 @@ struct subject {
     const char *kind; /* in the sentence; NULL: about nothing in particular */
     char sign;
     struct pawl__redis_text name;
+    bool longer; /* and all that begins with it */
 };
 
 struct sentence {
@@ -52,7 +53,7 @@ static void add_name(struct sentence *sentence, struct pawl__redis_text name)
 }
 
 /* The sign and a pattern that matches the name. */
-static const char *pattern_of(char sign, struct pawl__redis_text name, char out[SHOWN_SIZE])
+static void pattern_of(char sign, struct pawl__redis_text name, char out[SHOWN_SIZE])
 {
     size_t size = 0;
     out[size++] = sign;
@@ -69,15 +70,19 @@ static const char *pattern_of(char sign, struct pawl__redis_text name, char out[
         out[size++] = (char)(c > ' ' && c <= '~' ? c : '?');
     }
     out[size] = '\0';
-    return out;
 }
 
-static void add_pattern(struct sentence *sentence, char sign, struct pawl__redis_text name)
+static void add_pattern(struct sentence *sentence, const struct subject *subject)
 {
-    char pattern[SHOWN_SIZE];
+    char pattern[SHOWN_SIZE + 1];
     char word[WORD_SIZE];
+    pattern_of(subject->sign, subject->name, pattern);
+    const size_t size = strlen(pattern);
+    if (subject->longer && pattern[size - 1] != '*') {
+        memcpy(pattern + size, "*", 2);
+    }
     add(sentence, " ", 1);
-    add_text(sentence, pawl__shell_word(pattern_of(sign, name, pattern), word, sizeof word));
+    add_text(sentence, pawl__shell_word(pattern, word, sizeof word));
 }
 
 /* The command of an item if it is about this subject; size 0 otherwise. */
@@ -121,8 +126,8 @@ static void add_subject(struct sentence *problem, struct sentence *remedy,
     if (any && subject->kind != NULL) {
         add_text(problem, subject->kind);
         add_name(problem, subject->name);
-        add_text(problem, "'");
-        add_pattern(remedy, subject->sign, subject->name);
+        add_text(problem, subject->longer ? "*'" : "'");
+        add_pattern(remedy, subject);
     }
 }
 
@@ -136,11 +141,18 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     const struct pawl__redis_place *place)
 {
     const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
+    const bool fair = place->place.family == PAWL__FAMILY_FAIR;
+    char queue[PAWL__COMPOSED_SIZE_MAX];
+    char timeouts[PAWL__COMPOSED_SIZE_MAX];
     const struct subject subjects[] = {
-        {"lock", " on key '", '~', lock},
-        {"token", " on key '", '~', place->token},
-        {"channel", " on channel '", '&', place->channel},
-        {"server", NULL, '\0', {NULL, 0}},
+        {"lock", " on key '", '~', lock, false},
+        {"token", " on key '", '~', place->token, false},
+        {"queue", " on key '", '~',
+            pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, lock.bytes, lock.size), false},
+        {"timeouts", " on key '", '~',
+            pawl__redis_compose(timeouts, PAWL__TIMEOUTS_PREFIX, lock.bytes, lock.size), false},
+        {"channel", " on channel '", '&', place->channel, fair},
+        {"server", NULL, '\0', {NULL, 0}, false},
     };
     struct sentence problem = {.size = 0};
     struct sentence remedy = {.size = 0};

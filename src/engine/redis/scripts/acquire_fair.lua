@@ -85,7 +85,7 @@ if not asked then
     if length > 0 then
         leave(owner)
     elseif times > 0 then
-        redis.call('DEL', timeouts)
+        redis.pcall('DEL', timeouts)
     end
     redis.call('HSET', KEYS[2], owner, 1)
 end

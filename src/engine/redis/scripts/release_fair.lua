@@ -24,7 +24,7 @@ pcall(function()
 --include queue
 --include leave
     leave(owner)
-    local head = redis.call('EXISTS', KEYS[1]) == 0 and purge()
+    local head = redis.call('PTTL', KEYS[1]) == -2 and purge()
     if head and (released == 1 or head ~= first) then
         local count = redis.pcall('PUBLISH', ARGV[1] .. ':' .. head, '0')
         if type(count) == 'number' and head:sub(1, 36) ~= owner:sub(1, 36) then

@@ -3,9 +3,10 @@
 -- What is the user who asks not allowed to do with this lock? For Redis 7.0 and later.
 --
 -- KEYS   none: EVAL itself would be refused if it named a key that is out of bounds
--- ARGV   1 the token counter, 2 the lock, 3 the channel
--- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, channel or
---        server
+-- ARGV   1 the token counter, 2 the lock, 3 the channel; for a fair lock also 4 the queue, 5 when who
+--        counts as dead
+-- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, channel, queue,
+--        timeouts or server
 --
 -- Why so: a right that is missing is named when the lock is opened, all of them at once, and not
 -- one after the other in the middle of the night. Rights for breaking and inspecting are not asked
@@ -27,6 +28,21 @@ need('token', 'GET', token)
 need('token', 'SET', token, '1')
 need('server', 'TIME')
 need('server', 'EVALSHA', string.rep('0', 40), '0')
+if ARGV[4] then
+    -- Each waiter has a channel, which its owner string makes a longer name.
+    channel = channel .. ':00000000-0000-0000-0000-000000000000:1'
+    local queue, timeouts = ARGV[4], ARGV[5]
+    need('queue', 'LLEN', queue)
+    need('queue', 'LINDEX', queue, '0')
+    need('queue', 'LRANGE', queue, '0', '-1')
+    need('queue', 'LPOP', queue)
+    need('queue', 'LREM', queue, '0', 'x')
+    need('queue', 'RPUSH', queue, 'x')
+    need('timeouts', 'ZCARD', timeouts)
+    need('timeouts', 'ZSCORE', timeouts, 'x')
+    need('timeouts', 'ZADD', timeouts, '1', 'x')
+    need('timeouts', 'ZREM', timeouts, 'x')
+end
 need('channel', 'PUBLISH', channel, '0')
 need('channel', 'SUBSCRIBE', channel)
 return missing
