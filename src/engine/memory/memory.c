@@ -208,10 +208,11 @@ static void wake_due(struct pawl__memory_table *table)
     while ((watch = pawl__memory_woken(table)) != NULL) {
         struct instance *woken = PAWL__CONTAINER(watch->client, struct instance, client);
         size_t name_size = watch->entry->node.key_size;
+        uint64_t id = watch->id;
         memcpy(name, watch->entry->name, name_size);
         woken->visitors++;
         unlock();
-        woken->host->wake(woken->host, name, name_size, 0);
+        woken->host->wake(woken->host, name, name_size, id);
         lock();
         if (--woken->visitors == 0) {
             pthread_cond_broadcast(&visitors_left);
@@ -257,11 +258,10 @@ static struct instance *instance_find(const struct shared *shared, const char *u
     return NULL;
 }
 
-static int64_t count_watches(const struct pawl__memory_entry *entry)
+static int64_t count_nodes(const struct pawl__list *list)
 {
     int64_t count = 0;
-    for (const struct pawl__list *node = entry->watches.next; node != &entry->watches;
-         node = node->next) {
+    for (const struct pawl__list *node = list->next; node != list; node = node->next) {
         count++;
     }
     return count;
@@ -288,10 +288,11 @@ static void describe(
     const struct shared *shared, const struct pawl__memory_entry *from, pawl_entry *entry)
 {
     int64_t now_us = pawl__now_us();
-    entry->kind = PAWL_MUTEX;
+    const bool fair = from->family == PAWL__FAMILY_FAIR || !pawl__list_empty(&from->queue);
+    entry->kind = fair ? PAWL_FAIR : PAWL_MUTEX;
     entry->held = from->held && now_us < from->expires_us;
     entry->token = from->token;
-    entry->waiters = count_watches(from);
+    entry->waiters = count_nodes(fair ? &from->queue : &from->watches);
     if (entry->held) {
         entry->hold_count = from->count;
         entry->remaining_ms = (from->expires_us - now_us + 999) / 1000;
@@ -427,7 +428,7 @@ static const char *const schemes[] = {"memory", NULL};
 const struct pawl__engine pawl__engine_memory = {
     .name = "memory",
     .schemes = schemes,
-    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR),
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .sessions = false,
