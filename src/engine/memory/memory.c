@@ -26,7 +26,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_MS 5 /* between two looks of a watch */
+#define LOOK_MS 5        /* between two looks of a watch */
+#define WAITERS_MAX 1000 /* of one queue that are told */
 
 struct shared {
     struct pawl__list node; /* in the list of all */
@@ -355,6 +356,50 @@ static pawl_status memory_look(
     return PAWL_OK;
 }
 
+static void describe_waiter(
+    const struct pawl__memory_waiter *from, unsigned position, int64_t now_us, pawl_waiter *waiter)
+{
+    *waiter = (pawl_waiter){.size = sizeof *waiter, .position = position};
+    waiter->alive_ms = pawl__max64(from->dead_us - now_us + 999, 0) / 1000;
+    snprintf(
+        waiter->owner, sizeof waiter->owner, "%s:%llu", from->uuid, (unsigned long long)from->id);
+}
+
+/* Copies of who waits, at most so many. The mutex is held. */
+static size_t take_waiters(
+    const struct pawl__memory_entry *entry, pawl_waiter *waiters, size_t count_max)
+{
+    const int64_t now_us = pawl__now_us();
+    size_t count = 0;
+    for (struct pawl__list *node = entry->queue.next; node != &entry->queue && count < count_max;
+         node = node->next) {
+        const struct pawl__memory_waiter *from =
+            PAWL__CONTAINER(node, struct pawl__memory_waiter, node);
+        describe_waiter(from, (unsigned)count + 1, now_us, &waiters[count]);
+        count++;
+    }
+    return count;
+}
+
+static pawl_status memory_queue(
+    void *self, const char *name, size_t name_size, pawl_waiter_callback each, void *arg)
+{
+    struct instance *instance = self;
+    pawl_waiter *waiters = pawl__alloc(WAITERS_MAX * sizeof *waiters);
+    if (waiters == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for the list of waiters");
+    }
+    lock();
+    const struct pawl__memory_entry *found =
+        pawl__memory_look(&instance->shared->table, name, name_size);
+    size_t count = found != NULL ? take_waiters(found, waiters, WAITERS_MAX) : 0;
+    unlock();
+    for (size_t i = 0; i < count && each(&waiters[i], arg); i++) {
+    }
+    pawl__free(waiters);
+    return PAWL_OK;
+}
+
 /* What a watch has seen of the table's changes. */
 struct lookout {
     uint64_t seen;
@@ -445,6 +490,7 @@ const struct pawl__engine pawl__engine_memory = {
     .pump = NULL,
     .list = memory_list,
     .look = memory_look,
+    .queue = memory_queue,
     .watch_open = memory_watch_open,
     .watch_wait = memory_watch_wait,
     .watch_close = memory_watch_close,
