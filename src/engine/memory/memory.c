@@ -26,7 +26,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_MS 5 /* between two looks of a watch */
+#define LOOK_MS 5        /* between two looks of a watch */
+#define WAITERS_MAX 1000 /* of one queue that are told */
 
 struct shared {
     struct pawl__list node; /* in the list of all */
@@ -208,10 +209,11 @@ static void wake_due(struct pawl__memory_table *table)
     while ((watch = pawl__memory_woken(table)) != NULL) {
         struct instance *woken = PAWL__CONTAINER(watch->client, struct instance, client);
         size_t name_size = watch->entry->node.key_size;
+        uint64_t id = watch->id;
         memcpy(name, watch->entry->name, name_size);
         woken->visitors++;
         unlock();
-        woken->host->wake(woken->host, name, name_size, 0);
+        woken->host->wake(woken->host, name, name_size, id);
         lock();
         if (--woken->visitors == 0) {
             pthread_cond_broadcast(&visitors_left);
@@ -257,11 +259,10 @@ static struct instance *instance_find(const struct shared *shared, const char *u
     return NULL;
 }
 
-static int64_t count_watches(const struct pawl__memory_entry *entry)
+static int64_t count_nodes(const struct pawl__list *list)
 {
     int64_t count = 0;
-    for (const struct pawl__list *node = entry->watches.next; node != &entry->watches;
-         node = node->next) {
+    for (const struct pawl__list *node = list->next; node != list; node = node->next) {
         count++;
     }
     return count;
@@ -288,10 +289,11 @@ static void describe(
     const struct shared *shared, const struct pawl__memory_entry *from, pawl_entry *entry)
 {
     int64_t now_us = pawl__now_us();
-    entry->kind = PAWL_MUTEX;
+    const bool fair = from->family == PAWL__FAMILY_FAIR || !pawl__list_empty(&from->queue);
+    entry->kind = fair ? PAWL_FAIR : PAWL_MUTEX;
     entry->held = from->held && now_us < from->expires_us;
     entry->token = from->token;
-    entry->waiters = count_watches(from);
+    entry->waiters = count_nodes(fair ? &from->queue : &from->watches);
     if (entry->held) {
         entry->hold_count = from->count;
         entry->remaining_ms = (from->expires_us - now_us + 999) / 1000;
@@ -351,6 +353,50 @@ static pawl_status memory_look(
         describe(instance->shared, found, entry_out);
     }
     unlock();
+    return PAWL_OK;
+}
+
+static void describe_waiter(
+    const struct pawl__memory_waiter *from, unsigned position, int64_t now_us, pawl_waiter *waiter)
+{
+    *waiter = (pawl_waiter){.size = sizeof *waiter, .position = position};
+    waiter->alive_ms = pawl__max64(from->dead_us - now_us + 999, 0) / 1000;
+    snprintf(
+        waiter->owner, sizeof waiter->owner, "%s:%llu", from->uuid, (unsigned long long)from->id);
+}
+
+/* Copies of who waits, at most so many. The mutex is held. */
+static size_t take_waiters(
+    const struct pawl__memory_entry *entry, pawl_waiter *waiters, size_t count_max)
+{
+    const int64_t now_us = pawl__now_us();
+    size_t count = 0;
+    for (struct pawl__list *node = entry->queue.next; node != &entry->queue && count < count_max;
+         node = node->next) {
+        const struct pawl__memory_waiter *from =
+            PAWL__CONTAINER(node, struct pawl__memory_waiter, node);
+        describe_waiter(from, (unsigned)count + 1, now_us, &waiters[count]);
+        count++;
+    }
+    return count;
+}
+
+static pawl_status memory_queue(
+    void *self, const char *name, size_t name_size, pawl_waiter_callback each, void *arg)
+{
+    struct instance *instance = self;
+    pawl_waiter *waiters = pawl__alloc(WAITERS_MAX * sizeof *waiters);
+    if (waiters == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for the list of waiters");
+    }
+    lock();
+    const struct pawl__memory_entry *found =
+        pawl__memory_look(&instance->shared->table, name, name_size);
+    size_t count = found != NULL ? take_waiters(found, waiters, WAITERS_MAX) : 0;
+    unlock();
+    for (size_t i = 0; i < count && each(&waiters[i], arg); i++) {
+    }
+    pawl__free(waiters);
     return PAWL_OK;
 }
 
@@ -427,7 +473,7 @@ static const char *const schemes[] = {"memory", NULL};
 const struct pawl__engine pawl__engine_memory = {
     .name = "memory",
     .schemes = schemes,
-    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR),
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .sessions = false,
@@ -444,6 +490,7 @@ const struct pawl__engine pawl__engine_memory = {
     .pump = NULL,
     .list = memory_list,
     .look = memory_look,
+    .queue = memory_queue,
     .watch_open = memory_watch_open,
     .watch_wait = memory_watch_wait,
     .watch_close = memory_watch_close,

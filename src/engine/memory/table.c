@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "engine/memory/table_fair.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -36,12 +37,14 @@ static struct pawl__memory_entry *entry_new(
     memcpy(name, place->name, place->name_size);
     entry->name = name;
     pawl__list_init(&entry->watches);
+    pawl__list_init(&entry->queue);
     pawl__map_add(&table->entries, &entry->node, name, place->name_size);
     return entry;
 }
 
 static void entry_free(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
 {
+    pawl__memory_queue_end(entry);
     pawl__map_remove(&table->entries, &entry->node);
     pawl__free(entry->name);
     pawl__free(entry);
@@ -49,7 +52,7 @@ static void entry_free(struct pawl__memory_table *table, struct pawl__memory_ent
 
 static void entry_drop_unused(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
 {
-    if (!entry->held && pawl__list_empty(&entry->watches)) {
+    if (!entry->held && pawl__list_empty(&entry->watches) && pawl__list_empty(&entry->queue)) {
         if (entry->token > table->token_floor) {
             table->token_floor = entry->token;
         }
@@ -121,6 +124,7 @@ static void give(struct pawl__memory_table *table, struct pawl__memory_entry *en
     entry->held = true;
     entry->count = 1;
     entry->id = id;
+    entry->family = op->place->family;
     entry->expires_us = pawl__later(now_us, op->lease_us);
     memcpy(entry->uuid, client->uuid, sizeof entry->uuid);
     op->answer = PAWL__DONE;
@@ -170,6 +174,65 @@ static void release(struct pawl__memory_table *table, struct pawl__memory_client
     op->others = watched_by_others(entry, client);
 }
 
+/* ===== The same for fair locks ===== */
+
+/* Not now. Nobody is told to ask again at once. */
+static void let_wait(struct pawl__memory_client *client, struct pawl__memory_entry *entry,
+    const struct pawl__memory_waiter *head, struct pawl__op *op, int64_t now_us)
+{
+    const int64_t turn_us = head != NULL ? head->dead_us - now_us : 0;
+    if (op->queue && !pawl__memory_queue_stand(entry, client, op->id, now_us)) {
+        no_memory(op);
+        return;
+    }
+    op->answer = PAWL__HELD;
+    op->hint_us =
+        entry->held ? entry->expires_us - now_us : pawl__min64(turn_us, PAWL__MEMORY_FAIR_LOOK_US);
+}
+
+static void acquire_fair(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
+{
+    if (entry == NULL) {
+        acquire(table, client, entry, op, now_us);
+        return;
+    }
+    const struct pawl__memory_waiter *head =
+        pawl__memory_queue_purge(entry, client, op->id, now_us);
+    const bool first = head == NULL || pawl__memory_waiter_is(head, client, op->id);
+    if (holds(entry, client, op->id) || (!entry->held && first)) {
+        pawl__memory_queue_leave(entry, client, op->id);
+        acquire(table, client, entry, op, now_us);
+    } else {
+        let_wait(client, entry, head, op, now_us);
+    }
+}
+
+/* The lock is free: tell whose turn it is. */
+static void call_next(struct pawl__memory_table *table, const struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
+{
+    const struct pawl__memory_waiter *head = pawl__memory_queue_purge(entry, NULL, 0, now_us);
+    const bool other = head != NULL && strcmp(head->uuid, client->uuid) != 0;
+    op->others = pawl__memory_queue_call(table, entry) && other;
+}
+
+static void release_fair(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
+{
+    const bool held = holds(entry, client, op->id);
+    op->answer = held ? PAWL__DONE : PAWL__GONE;
+    if (entry == NULL) {
+        return;
+    }
+    const bool first = pawl__memory_waiter_is(pawl__memory_queue_head(entry), client, op->id);
+    pawl__memory_queue_leave(entry, client, op->id);
+    entry->held = entry->held && !held;
+    if (!entry->held && (held || first)) {
+        call_next(table, client, entry, op, now_us);
+    }
+}
+
 static void pass(struct pawl__memory_table *table, struct pawl__memory_client *client,
     struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
 {
@@ -208,28 +271,38 @@ static void inspect(
     }
 }
 
-static void break_lock(
-    struct pawl__memory_table *table, struct pawl__memory_entry *entry, struct pawl__op *op)
+static void break_lock(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
 {
     if (entry == NULL || !entry->held) {
         op->answer = PAWL__GONE;
         return;
     }
     entry->held = false;
-    wake_all(table, entry);
     op->answer = PAWL__DONE;
+    if (op->place->family == PAWL__FAMILY_FAIR) {
+        call_next(table, client, entry, op, now_us);
+    } else {
+        wake_all(table, entry);
+    }
 }
 
 /* ===== Watches ===== */
 
+/* For whom the operation watches. */
+static uint64_t watcher_of(const struct pawl__op *op)
+{
+    return op->place->family == PAWL__FAMILY_FAIR ? op->id : 0;
+}
+
 static struct pawl__memory_watch *watch_find(
-    const struct pawl__memory_entry *entry, const struct pawl__memory_client *client)
+    const struct pawl__memory_entry *entry, const struct pawl__memory_client *client, uint64_t id)
 {
     for (struct pawl__list *node = entry->watches.next; node != &entry->watches;
          node = node->next) {
         struct pawl__memory_watch *watch =
             PAWL__CONTAINER(node, struct pawl__memory_watch, in_entry);
-        if (watch->client == client) {
+        if (watch->client == client && watch->id == id) {
             return watch;
         }
     }
@@ -248,7 +321,7 @@ static void watch_begin(struct pawl__memory_table *table, struct pawl__memory_cl
     struct pawl__memory_entry *entry, struct pawl__op *op)
 {
     op->answer = PAWL__DONE;
-    if (entry != NULL && watch_find(entry, client) != NULL) {
+    if (entry != NULL && watch_find(entry, client, watcher_of(op)) != NULL) {
         return;
     }
     struct pawl__memory_watch *watch = pawl__alloc(sizeof *watch);
@@ -262,6 +335,7 @@ static void watch_begin(struct pawl__memory_table *table, struct pawl__memory_cl
     }
     watch->entry = entry;
     watch->client = client;
+    watch->id = watcher_of(op);
     pawl__list_init(&watch->in_due);
     pawl__list_push(&entry->watches, &watch->in_entry);
     pawl__list_push(&client->watches, &watch->in_client);
@@ -270,7 +344,8 @@ static void watch_begin(struct pawl__memory_table *table, struct pawl__memory_cl
 static void unwatch(
     struct pawl__memory_client *client, struct pawl__memory_entry *entry, struct pawl__op *op)
 {
-    struct pawl__memory_watch *watch = entry != NULL ? watch_find(entry, client) : NULL;
+    struct pawl__memory_watch *watch =
+        entry != NULL ? watch_find(entry, client, watcher_of(op)) : NULL;
     if (watch != NULL) {
         watch_end(watch);
     }
@@ -325,12 +400,13 @@ void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_cl
     struct pawl__op *op, int64_t now_us)
 {
     struct pawl__memory_entry *entry = entry_find(table, op->place);
+    const bool fair = op->place->family == PAWL__FAMILY_FAIR;
     if (entry != NULL) {
         expire(entry, now_us);
     }
     switch (op->kind) {
     case PAWL__OP_ACQUIRE:
-        acquire(table, client, entry, op, now_us);
+        (fair ? acquire_fair : acquire)(table, client, entry, op, now_us);
         break;
     case PAWL__OP_RENEW:
         check(client, entry, op);
@@ -348,7 +424,11 @@ void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_cl
         }
         break;
     case PAWL__OP_RELEASE:
-        release(table, client, entry, op);
+        if (fair) {
+            release_fair(table, client, entry, op, now_us);
+        } else {
+            release(table, client, entry, op);
+        }
         break;
     case PAWL__OP_PASS:
         pass(table, client, entry, op, now_us);
@@ -358,7 +438,7 @@ void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_cl
         op->answer = PAWL__DONE;
         break;
     case PAWL__OP_BREAK:
-        break_lock(table, entry, op);
+        break_lock(table, client, entry, op, now_us);
         break;
     case PAWL__OP_WATCH:
         watch_begin(table, client, entry, op);

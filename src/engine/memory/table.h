@@ -23,7 +23,7 @@ struct pawl__memory_table {
     uint64_t token_floor;  /* the greatest token of entries that were dropped */
 };
 
-/* One name. It is dropped when nobody holds and nobody watches it. */
+/* One name. It is dropped when nobody holds it, waits in its queue, or watches it. */
 struct pawl__memory_entry {
     struct pawl__map_node node;
     char *name;
@@ -33,7 +33,17 @@ struct pawl__memory_entry {
     uint64_t id;                    /* and which of its tenures */
     uint64_t token;                 /* the last one given out; 0: none yet */
     int64_t expires_us;
+    enum pawl__family family; /* of the last holder */
     struct pawl__list watches;
+    struct pawl__list queue; /* of a fair lock, the next one first */
+};
+
+/* Who stands in a queue; see table_fair.h. */
+struct pawl__memory_waiter {
+    struct pawl__list node;
+    char uuid[PAWL__UUID_SIZE + 1];
+    uint64_t id;
+    int64_t dead_us; /* from when on it counts as dead, unless it asks again */
 };
 
 /* A client, as the table knows it. */
@@ -48,6 +58,7 @@ struct pawl__memory_watch {
     struct pawl__list in_due;
     struct pawl__memory_entry *entry;
     struct pawl__memory_client *client;
+    uint64_t id; /* the tenure whose turn is watched for; 0: the name itself */
 };
 
 bool pawl__memory_init(struct pawl__memory_table *table);
@@ -60,8 +71,8 @@ void pawl__memory_leave(struct pawl__memory_table *table, struct pawl__memory_cl
 void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_client *client,
     struct pawl__op *op, int64_t now_us);
 
-/* The next client to be woken, and for which name; NULL: none. Ask until then after each operation.
- * As a server's message does, it also reaches the client whose operation caused it. */
+/* The next client to be woken, and for which name and tenure; NULL: none. Ask until then after each
+ * operation. As a server's message does, it also reaches the client whose operation caused it. */
 struct pawl__memory_watch *pawl__memory_woken(struct pawl__memory_table *table);
 
 /* What stands in the table under this name; NULL: nothing. */

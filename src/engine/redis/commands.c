@@ -3,13 +3,15 @@
  * or four copies: the prefix, the place's part, and the numbers. Replies are read by answers.c. */
 #include "engine/redis/commands.h"
 
+#include "engine/redis/commands_fair.h"
 #include "engine/redis/commands_families.h"
 #include "engine/redis/commands_write.h"
 
 static const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
     &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
     &pawl__script_break, &pawl__script_rights, &pawl__script_introduce, &pawl__script_renew_plain,
-    &pawl__script_renew_shared};
+    &pawl__script_renew_shared, &pawl__script_acquire_fair, &pawl__script_release_fair,
+    &pawl__script_break_fair};
 
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s)
 {
@@ -26,6 +28,9 @@ void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int6
     head_init(&commands->inspect, &pawl__script_inspect, 2, 0);
     head_init(&commands->break_up, &pawl__script_break, 1, 1);
     pawl__family_scripts_init(commands->families);
+    head_init(&commands->acquire_fair, &pawl__script_acquire_fair, 4, 6);
+    head_init(&commands->release_fair, &pawl__script_release_fair, 3, 3);
+    head_init(&commands->break_fair, &pawl__script_break_fair, 3, 1);
 }
 
 void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor)
@@ -61,7 +66,7 @@ static bool put_count(const struct pawl__commands *commands, struct pawl__buffer
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, place->lock_at, place->channel_at);
+    at = write_parts(at, place, place->lock_at, place->lock_end);
     at = write_owner(at, commands, op->id);
     return finish(out, write_number(at, op->count));
 }
@@ -105,7 +110,7 @@ static bool put_inspect(const struct pawl__commands *commands, struct pawl__buff
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
     char *at = begin(
         out, &commands->inspect, &pawl__script_inspect, whole, place->parts_size + REST_SIZE_MAX);
-    return at != NULL && finish(out, write_parts(at, place, 0, place->channel_at));
+    return at != NULL && finish(out, write_parts(at, place, 0, place->lock_end));
 }
 
 static bool put_break(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -127,7 +132,7 @@ static bool put_verify(
         return false;
     }
     at = write_bytes(at, head, sizeof head - 1);
-    at = write_parts(at, place, place->lock_at, place->channel_at);
+    at = write_parts(at, place, place->lock_at, place->lock_end);
     return finish(out, write_owner(at, commands, op->id));
 }
 
@@ -150,7 +155,7 @@ bool pawl__command_put_renewals(const struct pawl__commands *commands, struct pa
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-        at = write_parts(at, place, place->lock_at, place->channel_at);
+        at = write_parts(at, place, place->lock_at, place->lock_end);
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         at = write_owner(at, commands, op->id);
@@ -189,10 +194,16 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
 bool pawl__command_put(struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *ops, bool whole)
 {
-    return ops->place->family == PAWL__FAMILY_MUTEX ||
-                   !pawl__command_differs(ops->place->family, ops->kind)
-               ? put_mutex(commands, out, ops, whole)
-               : pawl__command_put_family(commands, out, ops, whole);
+    const enum pawl__family family = ops->place->family;
+    if (family == PAWL__FAMILY_MUTEX) {
+        return put_mutex(commands, out, ops, whole);
+    }
+    if (family == PAWL__FAMILY_FAIR && pawl__command_is_fair(ops->kind)) {
+        return pawl__command_put_fair(commands, out, ops, whole);
+    }
+    return pawl__command_differs(family, ops->kind)
+               ? pawl__command_put_family(commands, out, ops, whole)
+               : put_mutex(commands, out, ops, whole);
 }
 
 /* How to renew the holds of a family. */
@@ -235,6 +246,7 @@ static const char *rights_of(enum pawl__family family)
     return family == PAWL__FAMILY_SHARED  ? "shared"
            : family == PAWL__FAMILY_PLAIN ? "plain"
            : family == PAWL__FAMILY_SPIN  ? "spin"
+           : family == PAWL__FAMILY_FAIR  ? "fair"
                                           : "mutex";
 }
 
@@ -243,10 +255,17 @@ bool pawl__command_put_rights(
 {
     const struct pawl__script *script = &pawl__script_rights;
     const char *family = rights_of(place->place.family);
+    const char *name = place->place.name;
+    const size_t name_size = place->place.name_size;
+    char keys[2][PAWL__COMPOSED_SIZE_MAX]; /* of a fair lock */
+    const bool fair = place->place.family == PAWL__FAMILY_FAIR;
+    const struct pawl__redis_text fifth =
+        fair ? pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size) : place->stem;
+    const struct pawl__redis_text sixth =
+        pawl__redis_compose(keys[1], PAWL__TIMEOUTS_PREFIX, name, name_size);
     const char *const words[] = {whole ? "EVAL" : "EVALSHA", whole ? script->text : script->sha1,
-        "0", place->token.bytes, place->place.name, place->channel.bytes, family,
-        place->stem.bytes};
-    const size_t sizes[] = {strlen(words[0]), strlen(words[1]), 1, place->token.size,
-        place->place.name_size, place->channel.size, strlen(family), place->stem.size};
+        "0", place->token.bytes, name, place->channel.bytes, family, fifth.bytes, sixth.bytes};
+    const size_t sizes[] = {strlen(words[0]), strlen(words[1]), 1, place->token.size, name_size,
+        place->channel.size, strlen(family), fifth.size, sixth.size};
     return pawl__resp_put_command(out, sizeof words / sizeof words[0], words, sizes);
 }

@@ -56,6 +56,9 @@ struct pawl__commands {
     struct pawl__script_head inspect;
     struct pawl__script_head break_up;
     struct pawl__script_head families[PAWL__FAMILY_SCRIPT_COUNT];
+    struct pawl__script_head acquire_fair;
+    struct pawl__script_head release_fair;
+    struct pawl__script_head break_fair;
 };
 
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s);

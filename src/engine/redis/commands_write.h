@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How commands are written, for the files that write them: commands.c and commands_families.c.
+/* How commands are written, for the files that write them: commands.c, commands_families.c and
+ * commands_fair.c.
  *
  * The room for a command is reserved once, the pieces follow each other, then all is committed.
  * Everything here is inlined: on the hot path a command is three or four copies. */

@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum {
-    TEXT_SIZE = 480,            /* of the sentence */
-    SHOWN_SIZE = 64,            /* of a key or a user in it */
-    WORD_SIZE = 4 * SHOWN_SIZE, /* of the same for a shell */
+    TEXT_SIZE = 720,                /* of the sentence */
+    SHOWN_SIZE = 64,                /* of a key or a user in it */
+    WORD_SIZE = 4 * SHOWN_SIZE + 8, /* of the same for a shell */
 };
 
 /* What rights can be about, as the script says it, and how the access list names it. */
@@ -140,11 +140,18 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     const struct pawl__redis_place *place)
 {
     const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
+    const bool fair = place->place.family == PAWL__FAMILY_FAIR;
+    char queue[PAWL__COMPOSED_SIZE_MAX];
+    char timeouts[PAWL__COMPOSED_SIZE_MAX];
     const struct subject subjects[] = {
         {"lock", " on key '", '~', lock, ""},
         {"token", " on key '", '~', place->token, ""},
         {"hold", " on keys '", '~', place->stem, ":*:rwlock_timeout:*"},
-        {"channel", " on channel '", '&', place->channel, ""},
+        {"queue", " on key '", '~',
+            pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, lock.bytes, lock.size), ""},
+        {"timeouts", " on key '", '~',
+            pawl__redis_compose(timeouts, PAWL__TIMEOUTS_PREFIX, lock.bytes, lock.size), ""},
+        {"channel", " on channel '", '&', place->channel, fair ? "*" : ""},
         {"server", NULL, '\0', {NULL, 0}, ""},
     };
     struct sentence problem = {.size = 0};

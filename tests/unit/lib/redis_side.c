@@ -22,7 +22,6 @@ static void on_complete(struct pawl__host *host, struct pawl__op *ops)
 
 static void on_wake(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
-    (void)id;
     struct side *side = side_of(host);
     if (name == NULL) {
         atomic_fetch_add(&side->wakes_of_all, 1);
@@ -30,6 +29,7 @@ static void on_wake(struct pawl__host *host, const char *name, size_t name_size,
     }
     pthread_mutex_lock(&side->mutex);
     snprintf(side->woken, sizeof side->woken, "%.*s", (int)name_size, name);
+    side->woken_id = id;
     pthread_mutex_unlock(&side->mutex);
     atomic_fetch_add(&side->wakes, 1);
 }

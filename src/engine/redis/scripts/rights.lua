@@ -3,10 +3,11 @@
 -- What is the user who asks not allowed to do with this lock? For Redis 7.0 and later.
 --
 -- KEYS   none: EVAL itself would be refused if it named a key that is out of bounds
--- ARGV   1 the token counter, 2 the lock, 3 the channel, 4 the family (mutex, spin, plain, shared),
---        5 shared: the lock's name in braces
+-- ARGV   1 the token counter, 2 the lock, 3 the channel, 4 the family (mutex, spin, plain, shared,
+--        fair), 5 shared: the lock's name in braces; fair: the queue, 6 fair: when who counts as
+--        dead
 -- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, hold (the
---        keys of readers), channel or server
+--        keys of readers), queue, timeouts, channel or server
 --
 -- Why so: a right that is missing is named when the lock is opened, all of them at once, and not
 -- one after the other in the middle of the night. Rights for breaking and inspecting are not asked
@@ -45,7 +46,22 @@ if family == 'shared' then
     need('hold', 'DEL', hold)
 end
 need('server', 'EVALSHA', string.rep('0', 40), '0')
-if family == 'mutex' or family == 'shared' then
+if family == 'fair' then
+    -- Each waiter has a channel, which its owner string makes a longer name.
+    channel = channel .. ':00000000-0000-0000-0000-000000000000:1'
+    local queue, timeouts = ARGV[5], ARGV[6]
+    need('queue', 'LLEN', queue)
+    need('queue', 'LINDEX', queue, '0')
+    need('queue', 'LRANGE', queue, '0', '-1')
+    need('queue', 'LPOP', queue)
+    need('queue', 'LREM', queue, '0', 'x')
+    need('queue', 'RPUSH', queue, 'x')
+    need('timeouts', 'ZCARD', timeouts)
+    need('timeouts', 'ZSCORE', timeouts, 'x')
+    need('timeouts', 'ZADD', timeouts, '1', 'x')
+    need('timeouts', 'ZREM', timeouts, 'x')
+end
+if family == 'mutex' or family == 'shared' or family == 'fair' then
     need('channel', 'PUBLISH', channel, '0')
     need('channel', 'SUBSCRIBE', channel)
 end
