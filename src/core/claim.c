@@ -71,6 +71,18 @@ struct pawl__request *pawl__claim_next(struct pawl__name *name)
     return request;
 }
 
+/* One for itself and one for everybody in line who may get it handed. */
+unsigned pawl__claim_tokens(const struct pawl__tenure *tenure)
+{
+    const struct pawl__list *queue = &tenure->name->queue;
+    const unsigned most = tenure->handle != NULL ? tenure->handle->handoff : 0;
+    unsigned count = 0;
+    for (struct pawl__list *node = queue->next; node != queue && count < most; node = node->next) {
+        count++;
+    }
+    return count + 1;
+}
+
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request)
 {
     pawl__list_push_front(&name->queue, &request->node);
@@ -263,6 +275,9 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
     tenure->wakes = tenure->name->wakes;
     tenure->copy_us = now_us;
     pawl__ear_asks(tenure);
+    if (tenure->main.tokens == 0) {
+        tenure->main.tokens = pawl__claim_tokens(tenure); /* asked again, it is the same question */
+    }
     tenure->main.queue = !is_try(tenure->request);
     tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
@@ -344,6 +359,7 @@ static void held_elsewhere(
     if (op->fenced) {
         tenure->doubt = false;
     }
+    op->tokens = tenure->doubt ? op->tokens : 0;
     pawl__claim_tries_busy(machine, tenure->name, now_us);
     if (now_us >= tenure->request->wait_us) {
         pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);

@@ -112,6 +112,17 @@ static void lengthen(struct pawl__memory_entry *entry, int64_t lease_us, int64_t
     entry->expires_us = pawl__max64(entry->expires_us, pawl__later(now_us, lease_us));
 }
 
+static uint64_t tokens_of(const struct pawl__op *op)
+{
+    return op->tokens > 0 ? op->tokens : 1;
+}
+
+/* Of those that the last grant got, the first. */
+static uint64_t first_token(const struct pawl__memory_entry *entry, const struct pawl__op *op)
+{
+    return entry->token - tokens_of(op) + 1;
+}
+
 /* Give the lock, which is free, to a new tenure. */
 static void give(struct pawl__memory_table *table, struct pawl__memory_entry *entry,
     const struct pawl__memory_client *client, uint64_t id, struct pawl__op *op, int64_t now_us)
@@ -120,7 +131,7 @@ static void give(struct pawl__memory_table *table, struct pawl__memory_entry *en
         uint64_t time = now_us > 0 ? (uint64_t)now_us : 0;
         entry->token = time > table->token_floor ? time : table->token_floor;
     }
-    entry->token++;
+    entry->token += tokens_of(op);
     entry->held = true;
     entry->count = 1;
     entry->id = id;
@@ -128,7 +139,7 @@ static void give(struct pawl__memory_table *table, struct pawl__memory_entry *en
     entry->expires_us = pawl__later(now_us, op->lease_us);
     memcpy(entry->uuid, client->uuid, sizeof entry->uuid);
     op->answer = PAWL__DONE;
-    op->token = entry->token;
+    op->token = first_token(entry, op);
 }
 
 /* The tenure has it already: asked again, it is the same acquire. */
@@ -136,7 +147,7 @@ static void confirm(struct pawl__memory_entry *entry, struct pawl__op *op, int64
 {
     lengthen(entry, op->lease_us, now_us);
     op->answer = PAWL__DONE;
-    op->token = entry->token;
+    op->token = first_token(entry, op);
 }
 
 static void acquire(struct pawl__memory_table *table, struct pawl__memory_client *client,
