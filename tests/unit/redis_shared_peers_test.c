@@ -23,11 +23,28 @@ static void java_reads(const char *count, int64_t lease_ms)
     }
 }
 
-/* The release of its only hold, up to the point where it asks which readers are alive. */
-static void java_leaves(void)
+/* The release of its only hold. As Redisson's does, it asks which holds of all readers are alive;
+ * answers 1 if it has deleted the lock. */
+static int64_t java_leaves(void)
 {
-    free(server_command(server, "HDEL lock " JAVA));
-    free(server_command(server, "DEL " JAVA_HOLD "1"));
+    static const char script[] =
+        "redis.call('HDEL', KEYS[1], ARGV[1]) "
+        "redis.call('DEL', '{lock}:' .. ARGV[1] .. ':rwlock_timeout:1') "
+        "local longest = -3 "
+        "for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do "
+        "  for i = tonumber(redis.call('HGET', KEYS[1], field)) or 0, 1, -1 do "
+        "    local key = '{lock}:' .. field .. ':rwlock_timeout:' .. i "
+        "    longest = math.max(longest, redis.call('PTTL', key)) "
+        "  end "
+        "end "
+        "if longest > 0 then redis.call('PEXPIRE', KEYS[1], longest) return 0 end "
+        "if redis.call('HGET', KEYS[1], 'mode') == 'write' then return 0 end "
+        "return redis.call('DEL', KEYS[1])";
+    const char *const words[] = {"EVAL", script, "1", "lock", JAVA};
+    char *answer = server_command_words(server, sizeof words / sizeof words[0], words);
+    const int64_t deleted = strtoll(answer, NULL, 10);
+    free(answer);
+    return deleted;
 }
 
 /* ===== Next to Redisson ===== */
@@ -47,9 +64,10 @@ static void java_and_we_read(void **state)
 
     /* Java's release looks for the keys of everybody's holds, by these very names. */
     assert_int_equal(reads(2, 30000), PAWL__DONE);
-    java_leaves();
-    assert_ttl(hold(2), 30000);
-    free(server_command(server, "PEXPIRE lock 30000"));
+    assert_int_equal(java_leaves(), 0);
+    assert_mode("read", 2);
+    assert_reads(2, 30000);
+    assert_ttl("lock", 30000);
     assert_answer(&side, place, PAWL__OP_VERIFY, 2, PAWL__DONE);
     assert_int_equal(writes(3, 30000), PAWL__HELD);
     assert_int_equal(releases(2), PAWL__DONE);
@@ -88,6 +106,27 @@ static void java_writes(void **state)
     assert_int_equal(reads(1, 30000), PAWL__DONE);
     assert_mode("read", 3);
     assert_ttl("lock", 30000);
+    assert_int_equal(java_leaves(), 0);
+    assert_reads(1, 30000);
+}
+
+/* What was a writer of ours has the key that keeps Java from deleting it, and a renewal makes it
+ * anew. */
+static void java_leaves_a_former_writer(void **state)
+{
+    (void)state;
+    assert_int_equal(writes(1, 30000), PAWL__DONE);
+    assert_int_equal(renews(PAWL_READ, 1, 30000), PAWL__DONE);
+    java_reads("1", 20000);
+    assert_int_equal(java_leaves(), 0);
+    assert_reads(1, 30000);
+    free(server_command(server, "DEL %s", hold(1)));
+    java_reads("1", 20000);
+    assert_int_equal(renews(PAWL_READ, 1, 40000), PAWL__DONE);
+    assert_int_equal(java_leaves(), 0);
+    assert_ttl("lock", 40000);
+    assert_int_equal(releases(1), PAWL__DONE);
+    assert_free();
 }
 
 /* A hold of ours among a writer of theirs is strange, but must not shorten the writer's. */
@@ -247,6 +286,7 @@ int main(void)
         SHARED_CASE(java_and_we_read),
         SHARED_CASE(java_reads_twice),
         SHARED_CASE(java_writes),
+        SHARED_CASE(java_leaves_a_former_writer),
         SHARED_CASE(a_reader_leaves_a_writer_alone),
         SHARED_CASE(a_writer_leaves_readers_behind),
         SHARED_CASE(gone_readers_do_not_count),
