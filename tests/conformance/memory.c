@@ -27,7 +27,7 @@ int main(int argc, char *argv[])
     static const struct suite_engine engine = {
         .name = "memory",
         .begin = begin,
-        .has = {[FLAG_EXPIRES] = true, [FLAG_PASS] = true, [FLAG_PUSH] = true},
+        .has = {[FLAG_EXPIRES] = true, [FLAG_PASS] = true, [FLAG_PUSH] = true, [FLAG_FAIR] = true},
     };
     return suite_main(argc, argv, &engine);
 }

@@ -19,6 +19,7 @@ int main(int argc, char *argv[])
                 [FLAG_EXPIRES] = true,
                 [FLAG_PASS] = true,
                 [FLAG_PUSH] = true,
+                [FLAG_FAIR] = true,
             },
     };
     return suite_main(argc, argv, &engine);

@@ -3,10 +3,10 @@
 -- What is the user who asks not allowed to do with this lock? For Redis 7.0 and later.
 --
 -- KEYS   none: EVAL itself would be refused if it named a key that is out of bounds
--- ARGV   1 the token counter, 2 the lock, 3 the channel; for a fair lock also 4 the queue, 5 when who
---        counts as dead
--- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, channel, queue,
---        timeouts or server
+-- ARGV   1 the token counter, 2 the lock, 3 the channel; for a fair lock also 4 the queue, 5 when
+--        who counts as dead
+-- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, channel,
+--        queue, timeouts or server
 --
 -- Why so: a right that is missing is named when the lock is opened, all of them at once, and not
 -- one after the other in the middle of the night. Rights for breaking and inspecting are not asked
