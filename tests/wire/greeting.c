@@ -51,7 +51,8 @@ static void every_script_is_loaded(void **state)
     talk_client(NULL);
     const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
         &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-        &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
+        &pawl__script_break, &pawl__script_rights, &pawl__script_introduce,
+        &pawl__script_acquire_fair, &pawl__script_release_fair, &pawl__script_break_fair};
     assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), COUNT(scripts));
     for (size_t i = 0; i < COUNT(scripts); i++) {
         size_t found = 0;
