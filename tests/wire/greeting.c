@@ -45,7 +45,7 @@ static void with_a_database_and_a_password(void **state)
     ASSERT_OK(pawl_client_close(client));
 }
 
-static void every_script_is_loaded(void **state)
+static void every_script_of_a_mutex_is_loaded(void **state)
 {
     (void)state;
     talk_client(NULL);
@@ -377,7 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(of_a_first_connection),
         CASE(with_a_database_and_a_password),
-        CASE(every_script_is_loaded),
+        CASE(every_script_of_a_mutex_is_loaded),
         CASE(of_redis_6),
         CASE(after_an_unanswered_write_the_old_one_is_killed_first),
         CASE(after_a_lost_release_the_old_one_is_killed_first),
