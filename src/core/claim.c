@@ -359,7 +359,6 @@ static void held_elsewhere(
     if (op->fenced) {
         tenure->doubt = false;
     }
-    op->tokens = tenure->doubt ? op->tokens : 0;
     pawl__claim_tries_busy(machine, tenure->name, now_us);
     if (now_us >= tenure->request->wait_us) {
         pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);

@@ -90,11 +90,13 @@ struct pawl__tenure *pawl__hold_find(
 
 static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
 {
-    if (handle->through_id != tenure->id) {
+    if (!pawl__tenure_is_last(tenure, handle)) {
         handle->through_id = tenure->id;
+        handle->through_handed = tenure->handed;
         handle->through_count = 0;
     }
     handle->through_count++;
+    tenure->first_count += tenure->handle == handle;
     tenure->count++;
     tenure->reads += handle->kind == PAWL_READ;
 }

@@ -128,10 +128,11 @@ struct pawl__handle {
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
-    unsigned handoff;       /* so often it goes to the next here without a word to the backend */
-    unsigned tenures;       /* that began through this handle and exist still */
-    uint64_t through_id;    /* the tenure last acquired through this handle, */
-    unsigned through_count; /* and how often without a release yet */
+    unsigned handoff;        /* so often it goes to the next here without a word to the backend */
+    unsigned tenures;        /* that began through this handle and exist still */
+    uint64_t through_id;     /* the tenure last acquired through this handle, */
+    unsigned through_handed; /* which one of those with that number, */
+    unsigned through_count;  /* and how often without a release yet */
 };
 
 /* Something to tell the user about a tenure. */
@@ -177,7 +178,8 @@ struct pawl__tenure {
     bool look;             /* verify it as soon as side is free */
     bool at_risk;          /* told so since the last good renewal */
     unsigned count;        /* acquired and not yet released, */
-    unsigned reads;        /* SHARED: and for reading */
+    unsigned reads;        /* SHARED: and for reading; */
+    unsigned first_count;  /* of all, through `handle` */
     unsigned shown;        /* the count that the backend shows */
     unsigned attempt;      /* tries since the last answer, for the back-off */
     unsigned turns;        /* SPIN, PLAIN: answers that it is held, for the pause */
@@ -210,6 +212,23 @@ struct pawl__tenure {
 static inline unsigned pawl__tenure_count(const struct pawl__tenure *tenure, pawl_kind kind)
 {
     return kind == PAWL_READ ? tenure->reads : tenure->count - tenure->reads;
+}
+
+/* Is it the one that was last acquired through this handle? */
+static inline bool pawl__tenure_is_last(
+    const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+{
+    return tenure->id == handle->through_id && tenure->handed == handle->through_handed;
+}
+
+/* Whether it was acquired through this handle and not released yet, as far as that can be known:
+ * what was acquired through one may be released through another. Several may read through one. */
+static inline bool pawl__tenure_is_through(
+    const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+{
+    const bool last = pawl__tenure_is_last(tenure, handle) && handle->through_count > 0;
+    const bool first = tenure->handle == handle && tenure->first_count > 0;
+    return (last || first) && pawl__tenure_count(tenure, handle->kind) > 0;
 }
 
 enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATCH_ENDING };

@@ -92,7 +92,7 @@ static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
     struct pawl__list *handles = &tenure->name->handles;
     for (struct pawl__list *node = handles->next; node != handles; node = node->next) {
         struct pawl__handle *handle = PAWL__CONTAINER(node, struct pawl__handle, node);
-        if (handle->through_id == tenure->id && handle->through_count > 0) {
+        if (pawl__tenure_is_through(tenure, handle)) {
             return handle;
         }
     }
@@ -108,6 +108,7 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
         if (tenure->handle == handle) {
             tenure->handle = other_handle(tenure);
+            tenure->first_count = 0;
             tenure->lost.handle = tenure->handle;
             tenure->risk.handle = tenure->handle;
             handle->tenures--;
@@ -134,7 +135,7 @@ uint64_t pawl__handle_holder(const struct pawl__handle *handle)
     struct pawl__list *holds = &handle->name->holds;
     for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        if (tenure->id == handle->through_id && handle->through_count > 0) {
+        if (pawl__tenure_is_through(tenure, handle)) {
             return tenure->owner;
         }
     }

@@ -69,7 +69,8 @@ static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->heir = heir;
 }
 
-/* Whether the next in line may have it without a word to the backend. */
+/* Whether the next in line may have it without a word to the backend, which has it for long enough,
+ * and for no longer than was asked for. */
 static bool may_hand_off(
     const struct pawl__tenure *giver, const struct pawl__request *next, int64_t now_us)
 {
@@ -78,7 +79,8 @@ static bool may_hand_off(
     const bool idle = !giver->side_out && !giver->doubt && giver->shown == 1;
     return giver->spare_tokens > 0 && giver->handed < next->handle->handoff && alike && idle &&
            now_us - giver->name->chain_us < PAWL__PASSES_US &&
-           giver->deadline_us - now_us >= heir->lease_us / 2;
+           giver->deadline_us - now_us >= heir->lease_us / 2 &&
+           giver->until_us - now_us <= heir->lease_us;
 }
 
 static bool hand_off(struct pawl__machine *machine, struct pawl__tenure *giver,
@@ -112,17 +114,15 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
     }
 }
 
-static void left(struct pawl__handle *handle, const struct pawl__tenure *tenure)
+static void left(struct pawl__handle *handle, struct pawl__tenure *tenure)
 {
-    if (handle->through_id == tenure->id && handle->through_count > 0) {
-        handle->through_count--;
-    }
+    handle->through_count -= pawl__tenure_is_last(tenure, handle) && handle->through_count > 0;
+    tenure->first_count -= tenure->handle == handle && tenure->first_count > 0;
 }
 
-/* Callers of the same owner that were about to enter again get in line instead: the hold ends
- * first. */
-static void queue_entering(
-    struct pawl__machine *machine, struct pawl__list *requests, int64_t now_us)
+/* The hold ends. Callers of the same owner that were about to enter again get in line instead;
+ * those that had let it go for writing have what they wanted. */
+static void end_entering(struct pawl__machine *machine, struct pawl__list *requests, int64_t now_us)
 {
     struct pawl__list *node = requests->next;
     while (node != requests) {
@@ -132,6 +132,8 @@ static void queue_entering(
             pawl__list_remove(&request->node);
             pawl__set_phase(machine, request, PAWL__QUEUED);
             pawl__claim_start(machine, request, now_us);
+        } else if (request->kind == PAWL__WANT_RELEASE) {
+            pawl__finish(machine, request, PAWL_OK, NULL);
         }
     }
 }
@@ -141,8 +143,8 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
 {
     tenure->state = PAWL__TENURE_RELEASING;
     pawl__list_remove(&tenure->node);
-    queue_entering(machine, &tenure->extends, now_us);
-    queue_entering(machine, &tenure->extending, now_us);
+    end_entering(machine, &tenure->extends, now_us);
+    end_entering(machine, &tenure->extending, now_us);
     pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
     if (hand_off(machine, tenure, request, now_us)) {
         return;

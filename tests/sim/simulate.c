@@ -76,8 +76,13 @@ static void add_stats(struct tally *tally, const struct sim_stats *stats)
     sum->requests += stats->requests;
     sum->row_most = stats->row_most > sum->row_most ? stats->row_most : sum->row_most;
     sum->turns_most = stats->turns_most > sum->turns_most ? stats->turns_most : sum->turns_most;
+    sum->handed += stats->handed;
+    sum->downgrades += stats->downgrades;
     for (int i = 0; i < SIM_FAULT_COUNT; i++) {
         sum->faults[i] += stats->faults[i];
+    }
+    for (int i = 0; i < SIM_KINDS; i++) {
+        sum->kinds[i] += stats->kinds[i];
     }
 }
 
@@ -188,6 +193,22 @@ static void check_speed(struct tally *tally)
     }
 }
 
+static void report_kinds(const struct sim_stats *stats)
+{
+    static const char *const kinds[SIM_KINDS] = {[PAWL_MUTEX] = "mutex",
+        [PAWL_FAIR] = "fair",
+        [PAWL_READ] = "read",
+        [PAWL_WRITE] = "write",
+        [PAWL_SPIN] = "spin",
+        [PAWL_PLAIN] = "plain"};
+    printf("grants:");
+    for (int i = 0; i < SIM_KINDS; i++) {
+        printf(" %s %llu,", kinds[i], (unsigned long long)stats->kinds[i]);
+    }
+    printf(" and handed off %llu; writers that went on reading %llu\n",
+        (unsigned long long)stats->handed, (unsigned long long)stats->downgrades);
+}
+
 static void report(const struct tally *tally, size_t corpus, double wall_s)
 {
     const struct sim_stats *stats = &tally->stats;
@@ -196,7 +217,9 @@ static void report(const struct tally *tally, size_t corpus, double wall_s)
         printf("%s %s %llu", i > 0 ? "," : "", sim_fault_names[i],
             (unsigned long long)stats->faults[i]);
     }
-    printf("\n%llu seeds (%zu kept ones), %llu events, %llu calls, %llu grants, %llu losses\n",
+    printf("\n");
+    report_kinds(stats);
+    printf("%llu seeds (%zu kept ones), %llu events, %llu calls, %llu grants, %llu losses\n",
         (unsigned long long)(tally->passed + tally->failed), corpus,
         (unsigned long long)stats->events, (unsigned long long)stats->requests,
         (unsigned long long)stats->grants, (unsigned long long)stats->losses);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define COUNT_MOST 3
+#define NO_KIND ((pawl_kind)99)
 
 static bool is_closer(const struct sim_actor *actor)
 {
@@ -83,15 +84,15 @@ static void acquire(struct sim_actor *actor, struct sim_handle *handle)
     sim_actor_start(actor, handle, PAWL__WANT_ACQUIRE, wait_us);
 }
 
-/* An open handle for the name, and of the owner if that is one. */
-static struct sim_handle *usable(struct sim_actor *actor, bool any_name)
+/* An open handle for the name, and of the owner if that is one, and not of that kind. */
+static struct sim_handle *usable(struct sim_actor *actor, bool any_name, pawl_kind not_kind)
 {
     struct sim_client *client = actor->client;
     unsigned count = client->world->plan.handles;
     unsigned first = (unsigned)sim_draw(client->world, count);
     for (unsigned i = 0; i < count; i++) {
         struct sim_handle *handle = &client->handles[(first + i) % count];
-        bool fits = handle->name == actor->name &&
+        bool fits = handle->name == actor->name && handle->handle.kind != not_kind &&
                     (handle->handle.owner == actor->who ||
                         (handle->handle.owner == 0 && actor->who == actor->owner));
         if (handle->open && !handle->closing && (any_name || fits)) {
@@ -145,7 +146,7 @@ static void end_thread(struct sim_actor *actor)
 static void act_idle(struct sim_actor *actor)
 {
     struct sim_world *world = actor->client->world;
-    struct sim_handle *handle = usable(actor, true);
+    struct sim_handle *handle = usable(actor, true, NO_KIND);
     if (handle == NULL) {
         sim_actor_later(actor, sim_about(world, world->plan.think_us) + 100);
         return;
@@ -169,15 +170,25 @@ static void act_idle(struct sim_actor *actor)
     }
 }
 
+/* What cannot be released, because nothing was acquired so. */
+static pawl_kind unusable(const struct sim_claim *claim)
+{
+    if (claim->count == claim->read_count) {
+        return PAWL_WRITE;
+    }
+    return claim->read_count == 0 ? PAWL_READ : NO_KIND;
+}
+
 static void act_holding(struct sim_actor *actor, struct sim_claim *claim)
 {
     struct sim_world *world = actor->client->world;
-    struct sim_handle *handle = usable(actor, false);
+    uint64_t dice = world->healing || world->plan.fair ? 999 : sim_draw(world, 1000);
+    pawl_kind not_kind = dice >= 380 ? unusable(claim) : NO_KIND;
+    struct sim_handle *handle = usable(actor, false, not_kind);
     if (handle == NULL) {
         sim_actor_later(actor, sim_about(world, world->plan.think_us) + 100);
         return;
     }
-    uint64_t dice = world->healing || world->plan.fair ? 999 : sim_draw(world, 1000);
     if (dice < 150 && (claim->count < COUNT_MOST || claim->lost)) {
         acquire(actor, handle);
     } else if (dice < 250) {

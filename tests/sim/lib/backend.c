@@ -5,181 +5,151 @@
  * here once more, from what engine.h says and not from how the table does it: an operation of one
  * tenure never touches another's lock, asking again changes nothing but the lease, nothing shortens
  * a lease, tokens grow (oracles O2 and O3). */
-#include "sim.h"
+#include "picture.h"
 
 #include "base/clock.h"
+#include "engine/memory/table_fair.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* An entry at one moment. */
-struct picture {
-    bool held;
-    unsigned count;
-    uint64_t id;
-    uint64_t token;
-    int64_t expires_us;
-    char uuid[PAWL__UUID_SIZE + 1];
-};
 
 int64_t sim_backend_now(const struct sim_world *world)
 {
     return world->now_us + world->table_shift_us;
 }
 
-static struct picture look(const struct sim_world *world, unsigned name, int64_t now_us)
+/* ===== What stands there ===== */
+
+static const struct pawl__memory_share *share_of(
+    struct sim_world *world, const struct sim_claim *claim)
 {
-    const struct pawl__place *place = &world->places[name];
-    const struct pawl__memory_entry *entry =
-        pawl__memory_look(&world->table, place->name, place->name_size);
-    struct picture picture = {0};
-    if (entry != NULL && entry->held && now_us < entry->expires_us) {
-        picture.held = true;
-        picture.count = entry->count;
-        picture.id = entry->id;
-        picture.expires_us = entry->expires_us;
-        memcpy(picture.uuid, entry->uuid, sizeof picture.uuid);
-        picture.token = entry->token;
+    const struct pawl__memory_entry *entry = sim_entry(world, claim->name);
+    int64_t now_us = sim_backend_now(world);
+    const struct pawl__list *shares = entry != NULL ? &entry->shares : NULL;
+    for (struct pawl__list *node = entry != NULL ? shares->next : NULL; node != shares;
+         node = node->next) {
+        const struct pawl__memory_share *share = pawl__memory_share_of(node);
+        if (share->id == claim->id && now_us < share->expires_us &&
+            strcmp(share->uuid, claim->uuid) == 0) {
+            return share;
+        }
     }
-    return picture;
-}
-
-static bool is(const struct picture *picture, const struct sim_call *call, uint64_t id)
-{
-    return picture->held && picture->id == id && strcmp(picture->uuid, call->uuid) == 0;
-}
-
-static bool same(const struct picture *a, const struct picture *b)
-{
-    return a->held == b->held && a->id == b->id && a->count == b->count && a->token == b->token &&
-           a->expires_us == b->expires_us && strcmp(a->uuid, b->uuid) == 0;
+    return NULL;
 }
 
 bool sim_backend_has(struct sim_world *world, const struct sim_claim *claim)
 {
-    struct picture picture = look(world, claim->name, sim_backend_now(world));
-    const struct sim_claim *holder = world->holder[claim->name];
-    return picture.held && holder == claim;
-}
-
-/* ===== What each operation may do ===== */
-
-struct verdict {
-    struct picture after;
-    enum pawl__answer answer;
-    bool grants; /* a token that was never given out before */
-};
-
-static void grant(struct verdict *verdict, const struct sim_call *call, uint64_t id, int64_t now_us)
-{
-    verdict->after = (struct picture){.held = true, .count = 1, .id = id};
-    verdict->after.expires_us = pawl__later(now_us, call->copy.lease_us);
-    memcpy(verdict->after.uuid, call->uuid, sizeof call->uuid);
-    verdict->answer = PAWL__DONE;
-    verdict->grants = true;
-}
-
-static void lengthen(struct verdict *verdict, const struct sim_call *call, int64_t now_us)
-{
-    int64_t until_us = pawl__later(now_us, call->copy.lease_us);
-    verdict->after.expires_us = pawl__max64(verdict->after.expires_us, until_us);
-    verdict->answer = PAWL__DONE;
-}
-
-static void expect_pass(
-    struct verdict *verdict, const struct sim_call *call, bool offered, int64_t now_us)
-{
-    if (is(&verdict->after, call, call->copy.heir_id)) {
-        lengthen(verdict, call, now_us);
-    } else if (!is(&verdict->after, call, call->copy.id)) {
-        verdict->answer = PAWL__GONE;
-    } else if (call->copy.offer && offered) {
-        verdict->after = (struct picture){0};
-        verdict->answer = PAWL__LEFT;
-    } else {
-        grant(verdict, call, call->copy.heir_id, now_us);
+    if (world->plan.families[claim->name] == PAWL__FAMILY_SHARED) {
+        return share_of(world, claim) != NULL;
     }
+    const struct pawl__memory_entry *entry = sim_entry(world, claim->name);
+    return world->holders[claim->name] == claim && entry != NULL && entry->held &&
+           sim_backend_now(world) < entry->expires_us;
 }
 
-static struct verdict expect(
-    const struct picture *before, const struct sim_call *call, bool offered, int64_t now_us)
+bool sim_backend_writes(struct sim_world *world, const struct sim_claim *claim)
 {
-    bool mine = is(before, call, call->copy.id);
-    struct verdict verdict = {.after = *before, .answer = mine ? PAWL__DONE : PAWL__GONE};
-    switch (call->copy.kind) {
-    case PAWL__OP_ACQUIRE:
-        if (mine) {
-            lengthen(&verdict, call, now_us);
-        } else if (before->held) {
-            verdict.answer = PAWL__HELD;
-        } else {
-            grant(&verdict, call, call->copy.id, now_us);
-        }
-        break;
-    case PAWL__OP_RENEW:
-        if (mine) {
-            lengthen(&verdict, call, now_us);
-        }
-        break;
-    case PAWL__OP_COUNT:
-        verdict.after.count = mine ? call->copy.count : before->count;
-        break;
-    case PAWL__OP_RELEASE:
-        verdict.after = mine ? (struct picture){0} : *before;
-        break;
-    case PAWL__OP_PASS:
-        expect_pass(&verdict, call, offered, now_us);
-        break;
-    case PAWL__OP_BREAK:
-        verdict.answer = before->held ? PAWL__DONE : PAWL__GONE;
-        verdict.after = (struct picture){0};
-        break;
-    case PAWL__OP_INSPECT:
-    case PAWL__OP_WATCH:
-    case PAWL__OP_UNWATCH:
-        verdict.answer = PAWL__DONE;
-        break;
-    case PAWL__OP_VERIFY:
-        break;
+    const struct pawl__memory_share *share = share_of(world, claim);
+    return share != NULL && share->writes;
+}
+
+bool sim_backend_queues(struct sim_world *world, const struct sim_claim *claim)
+{
+    if (world->plan.families[claim->name] != PAWL__FAMILY_FAIR) {
+        return false;
     }
-    return verdict;
+    const struct pawl__memory_entry *entry = sim_entry(world, claim->name);
+    const struct pawl__list *queue = entry != NULL ? &entry->queue : NULL;
+    for (struct pawl__list *node = entry != NULL ? queue->next : NULL; node != queue;
+         node = node->next) {
+        const struct pawl__memory_waiter *waiter =
+            PAWL__CONTAINER(node, struct pawl__memory_waiter, node);
+        if (waiter->id == claim->id && strcmp(waiter->uuid, claim->uuid) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ===== Judging ===== */
 
-static void check_tokens(
-    struct sim_world *world, const struct sim_call *call, const struct picture *after)
+static bool has_tokens(const struct sim_call *call)
 {
+    return call->copy.place->family != PAWL__FAMILY_PLAIN;
+}
+
+static void check_tokens(
+    struct sim_world *world, const struct sim_call *call, const struct sim_picture *after)
+{
+    unsigned tokens = call->copy.tokens > 1 ? call->copy.tokens : 1;
     if (after->token <= world->token_max[call->name]) {
         sim_fail(world, "O2", "name %u: token %llu given after token %llu", call->name,
             (unsigned long long)after->token, (unsigned long long)world->token_max[call->name]);
     }
-    world->token_max[call->name] = after->token;
+    world->token_max[call->name] = after->token + tokens - 1;
+}
+
+static void write_holder(
+    char *text, size_t size, const struct sim_call *call, const struct sim_picture *before)
+{
+    const struct sim_hold *hold = &before->holds[0];
+    bool shared = call->copy.place->family == PAWL__FAMILY_SHARED;
+    snprintf(text, size, "%08x-0000-4000-8000-%012x:%llu%s", (unsigned)(hold->peer >> 32),
+        (unsigned)hold->peer, (unsigned long long)hold->id, shared && !hold->reads ? ":write" : "");
 }
 
 static void check_info(struct sim_world *world, const struct sim_call *call,
-    const struct picture *before, int64_t now_us)
+    const struct sim_picture *before, int64_t now_us)
 {
     const pawl_lock_info *info = &call->info;
     char holder[sizeof info->holder] = "";
-    if (before->held) {
-        snprintf(holder, sizeof holder, "%s:%llu", before->uuid, (unsigned long long)before->id);
+    bool held = before->held > 0;
+    if (held) {
+        write_holder(holder, sizeof holder, call, before);
     }
-    int64_t left_us = before->held ? before->expires_us - now_us : 0;
-    if (info->held != before->held || info->hold_count != before->count ||
+    int64_t left_us = held ? sim_picture_end(before) - now_us : 0;
+    uint64_t token = has_tokens(call) ? before->token + before->more : 0;
+    if (info->held != held || info->hold_count != (held ? before->holds[0].count : 0) ||
         strcmp(info->holder, holder) != 0 || info->remaining_ms < left_us / 1000 ||
-        info->remaining_ms > left_us / 1000 + 1 || (info->held && info->token != before->token)) {
+        info->remaining_ms > left_us / 1000 + 1 || (info->held && info->token != token)) {
         sim_fail(world, "O3", "inspect tells of \"%s\" where \"%s\" holds", info->holder, holder);
     }
 }
 
-static void check(struct sim_world *world, const struct sim_call *call,
-    const struct picture *before, struct verdict *verdict, int64_t now_us)
+/* What the answer says beside itself. */
+static void check_words(struct sim_world *world, const struct sim_call *call,
+    const struct sim_picture *before, struct sim_picture *after, int64_t now_us)
 {
     const struct pawl__op *op = &call->copy;
-    struct picture after = look(world, call->name, now_us);
-    if (op->answer == PAWL__FAILED) {
-        verdict->after = *before; /* no memory */
+    uint64_t id = op->kind == PAWL__OP_PASS ? op->heir_id : op->id;
+    bool tells = op->kind == PAWL__OP_ACQUIRE || op->kind == PAWL__OP_PASS;
+    if (op->kind == PAWL__OP_INSPECT) {
+        check_info(world, call, before, now_us);
+    }
+    if (tells && op->answer == PAWL__DONE) {
+        const struct sim_hold *hold = sim_picture_find(after, sim_peer(call->uuid), id);
+        uint64_t token = hold != NULL && has_tokens(call) ? hold->token : 0;
+        if (op->token != token) {
+            sim_fail(world, "O2", "tenure %llu was told a wrong token", (unsigned long long)id);
+        }
+    }
+    bool free = op->place->family == PAWL__FAMILY_FAIR && before->held == 0;
+    bool right = free ? op->hint_us >= 0 && op->hint_us <= PAWL__MEMORY_FAIR_LOOK_US
+                      : op->hint_us == sim_picture_end(before) - now_us;
+    if (op->answer == PAWL__HELD && !right) {
+        sim_fail(world, "O3", "a wrong hint how long the holder's lease lasts");
+    }
+}
+
+static void check(struct sim_world *world, const struct sim_call *call,
+    const struct sim_picture *before, struct sim_verdict *verdict, struct sim_picture *after,
+    int64_t now_us)
+{
+    const struct pawl__op *op = &call->copy;
+    bool failed = op->answer == PAWL__FAILED;
+    sim_picture_look(world, call->name, now_us, after);
+    if (failed) {
+        sim_picture_copy(verdict->after, before); /* no memory */
         verdict->grants = false;
     } else if (op->answer != verdict->answer) {
         sim_fail(world, "O3", "%s of tenure %llu was answered \"%s\", not \"%s\"",
@@ -187,26 +157,48 @@ static void check(struct sim_world *world, const struct sim_call *call,
             sim_answer_text(verdict->answer));
     }
     if (verdict->grants) {
-        check_tokens(world, call, &after);
-        verdict->after.token = after.token;
+        check_tokens(world, call, after);
+        verdict->after->holds[verdict->after->held - 1].token = after->token;
     }
-    if (!same(&after, &verdict->after)) {
+    if (!sim_picture_same_holds(after, verdict->after)) {
         sim_fail(world, "O3", "%s of tenure %llu of client %u changed what it must not",
             sim_op_text(op->kind), (unsigned long long)op->id, call->client->index);
     }
-    if (op->kind == PAWL__OP_INSPECT) {
-        check_info(world, call, before, now_us);
+    if (!failed && !sim_picture_same_line(after, verdict->after)) {
+        sim_fail(world, "O3", "%s of tenure %llu of client %u left the queue as it must not",
+            sim_op_text(op->kind), (unsigned long long)op->id, call->client->index);
     }
-    bool tells = op->kind == PAWL__OP_ACQUIRE || op->kind == PAWL__OP_PASS;
-    if (tells && op->answer == PAWL__DONE && op->token != after.token) {
-        sim_fail(world, "O2", "tenure %llu was told a wrong token", (unsigned long long)op->id);
-    }
-    if (op->answer == PAWL__HELD && op->hint_us != before->expires_us - now_us) {
-        sim_fail(world, "O3", "a wrong hint how long the holder's lease lasts");
+    check_words(world, call, before, after, now_us);
+    if (after->full) {
+        sim_fail(world, "simulator", "more holders or waiters than it can see");
     }
 }
 
 /* ===== Consequences ===== */
+
+/* Who held before is gone, but for others that read. */
+static void hold_now(struct sim_world *world, struct sim_claim *claim)
+{
+    struct sim_claim **link = &world->holders[claim->name];
+    while (*link != NULL) {
+        struct sim_claim *other = *link;
+        if (other == claim || !claim->reads || !sim_backend_has(world, other)) {
+            *link = other->next_holder;
+        } else {
+            link = &other->next_holder;
+        }
+    }
+    claim->next_holder = world->holders[claim->name];
+    world->holders[claim->name] = claim;
+}
+
+/* The backend's hold is another tenure's from now on, and the backend does not know. */
+void sim_backend_handed(struct sim_world *world, struct sim_claim *claim)
+{
+    if (world->holders[claim->name] == claim->giver) {
+        world->holders[claim->name] = claim;
+    }
+}
 
 static void granted(struct sim_world *world, const struct sim_call *call, struct sim_claim *claim)
 {
@@ -214,7 +206,9 @@ static void granted(struct sim_world *world, const struct sim_call *call, struct
         return;
     }
     world->stats.grants++;
-    world->holder[claim->name] = claim;
+    world->stats.kinds[claim->kind]++;
+    hold_now(world, claim);
+    claim->token_end = world->token_max[claim->name];
     claim->first_us = claim->granted_us < 0 ? world->now_us : claim->first_us;
     claim->granted_us = world->now_us;
     sim_fair_granted(world, claim, call->copy.kind == PAWL__OP_PASS);
@@ -223,7 +217,7 @@ static void granted(struct sim_world *world, const struct sim_call *call, struct
 }
 
 static void follow(struct sim_world *world, const struct sim_call *call,
-    const struct verdict *verdict, bool was_held)
+    const struct sim_verdict *verdict, bool was_held)
 {
     const struct pawl__op *op = &call->copy;
     bool pass = op->kind == PAWL__OP_PASS;
@@ -243,6 +237,12 @@ static void follow(struct sim_world *world, const struct sim_call *call,
     }
     if (op->answer == PAWL__HELD && call->life == call->client->life) {
         sim_fair_held(call->client, call->name);
+    }
+    if (op->answer == PAWL__HELD && op->queue) {
+        sim_order_queued(world, call->claim);
+    }
+    if (op->kind == PAWL__OP_RELEASE && op->answer == PAWL__DONE) {
+        sim_order_freed(world, call->name);
     }
     bool may = pass || op->kind == PAWL__OP_ACQUIRE || op->kind == PAWL__OP_RENEW;
     if (may && op->answer == PAWL__DONE) {
@@ -264,6 +264,9 @@ static bool watched_by_others(const struct sim_world *world, const struct sim_ca
 
 static void note_watch(const struct sim_call *call)
 {
+    if (call->copy.id != 0) {
+        return; /* one waiter's alone */
+    }
     if (call->copy.answer == PAWL__DONE && call->copy.kind == PAWL__OP_WATCH) {
         sim_fair_watching(call->client, call->name, true);
     } else if (call->copy.kind == PAWL__OP_UNWATCH) {
@@ -288,8 +291,13 @@ void sim_backend_apply(struct sim_world *world, struct sim_call *call)
         call->copy.lease_us = PAWL__NEVER;
     }
     int64_t now_us = sim_backend_now(world);
-    struct picture before = look(world, call->name, now_us);
-    struct verdict verdict = expect(&before, call, watched_by_others(world, call), now_us);
+    static struct sim_picture before;
+    static struct sim_picture after;
+    static struct sim_picture expected;
+    struct sim_verdict verdict = {.after = &expected};
+    sim_picture_look(world, call->name, now_us, &before);
+    sim_picture_copy(&expected, &before);
+    sim_opinion(&verdict, call, watched_by_others(world, call), now_us);
     world->in_machine = true;
     pawl__memory_apply(&world->table, peer, &call->copy, now_us);
     world->in_machine = false;
@@ -297,8 +305,8 @@ void sim_backend_apply(struct sim_world *world, struct sim_call *call)
     sim_hash(world, (uint64_t)call->copy.answer << 8 | (uint64_t)call->copy.kind);
     sim_say(world, call->client, "table: %s of tenure %llu: %s", sim_op_text(call->copy.kind),
         (unsigned long long)call->copy.id, sim_answer_text(call->copy.answer));
-    check(world, call, &before, &verdict, now_us);
-    follow(world, call, &verdict, before.held);
+    check(world, call, &before, &verdict, &after, now_us);
+    follow(world, call, &verdict, before.held > 0);
     note_watch(call);
     if (world->plan.session && call->copy.answer == PAWL__HELD) {
         call->copy.hint_us = -1;
@@ -336,9 +344,11 @@ int64_t sim_backend_remaining(const struct sim_world *world)
     int64_t now_us = sim_backend_now(world);
     int64_t most_us = 0;
     for (unsigned name = 0; name < world->plan.names; name++) {
-        struct picture picture = look(world, name, now_us);
-        if (picture.held && picture.expires_us != PAWL__NEVER) {
-            most_us = pawl__max64(most_us, picture.expires_us - now_us);
+        static struct sim_picture picture;
+        sim_picture_look(world, name, now_us, &picture);
+        int64_t end_us = sim_picture_end(&picture);
+        if (picture.held > 0 && end_us != PAWL__NEVER) {
+            most_us = pawl__max64(most_us, end_us - now_us);
         }
     }
     return most_us;
@@ -349,7 +359,7 @@ void sim_backend_bury(struct sim_client *client)
 {
     struct sim_world *world = client->world;
     for (unsigned name = 0; name < world->plan.names; name++) {
-        struct sim_claim *claim = world->holder[name];
+        struct sim_claim *claim = world->holders[name];
         bool its = claim != NULL && claim->client == client && claim->life == client->life;
         if (its && sim_backend_has(world, claim)) {
             struct pawl__op op = {.kind = PAWL__OP_RELEASE, .id = claim->id};
@@ -361,10 +371,12 @@ void sim_backend_bury(struct sim_client *client)
 }
 
 /* The engine's own subscription, after a reconnect. */
-void sim_backend_watch(struct sim_client *client, unsigned name)
+void sim_backend_watch(struct sim_client *client, unsigned name, uint64_t id)
 {
     struct sim_world *world = client->world;
-    struct pawl__op op = {.kind = PAWL__OP_WATCH, .place = &world->places[name]};
+    struct pawl__op op = {.kind = PAWL__OP_WATCH, .place = &world->places[name], .id = id};
     pawl__memory_apply(&world->table, &client->peer, &op, sim_backend_now(world));
-    sim_fair_watching(client, name, true);
+    if (id == 0) {
+        sim_fair_watching(client, name, true);
+    }
 }

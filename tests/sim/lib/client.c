@@ -111,12 +111,13 @@ static void tick(struct sim_client *client)
     }
 }
 
-static void wake(struct sim_client *client, unsigned name)
+static void wake(struct sim_client *client, unsigned name, uint64_t id)
 {
     const struct pawl__place *place = &client->world->places[name];
-    sim_say(client->world, client, "hears that name %u may be free", name);
+    sim_say(client->world, client, "hears that name %u may be free for tenure %llu", name,
+        (unsigned long long)id);
     sim_client_begin(client);
-    pawl__machine_wake(&client->machine, place->name, place->name_size, 0, sim_now(client));
+    pawl__machine_wake(&client->machine, place->name, place->name_size, id, sim_now(client));
     sim_client_end(client);
 }
 
@@ -143,7 +144,7 @@ static void handle(struct sim_client *client, struct sim_event *event)
         sim_net_refusal(client, event->call);
         break;
     case SIM_EVENT_WAKE:
-        wake(client, event->number);
+        wake(client, event->number, event->id);
         break;
     case SIM_EVENT_CUT:
         sim_net_cut_noticed(client, event->number);
@@ -286,6 +287,7 @@ void sim_client_start(struct sim_client *client)
     client->held_count = 0;
     client->request_clear_us = 0;
     client->reply_clear_us = 0;
+    client->ear_count = 0;
     memset(client->subscribed, 0, sizeof client->subscribed);
     memset(client->handles, 0, sizeof client->handles);
     memset(client->turns, 0, sizeof client->turns);
@@ -342,9 +344,10 @@ static void leave_world(struct sim_client *client)
         sim_hold_drop(client->held[0]);
     }
     for (size_t i = 0; i < client->claim_count; i++) {
-        if (client->claims[i] != NULL) {
-            client->claims[i]->in_machine = false;
-            sim_claim_close(client->claims[i]);
+        struct sim_claim *claim = client->claims[i];
+        for (; claim != NULL; claim = claim->giver) {
+            claim->in_machine = false;
+            sim_claim_close(claim);
         }
     }
     sim_net_forget_client(client);
@@ -378,6 +381,25 @@ void sim_client_shut(struct sim_client *client)
 
 /* ===== Handles ===== */
 
+/* Of a read/write lock, the first and the third handle are one for each, so that most threads find
+ * both. */
+static pawl_kind kind_of(const struct sim_world *world, unsigned name, unsigned slot)
+{
+    bool odd = (world->plan.seed >> name & 1) != 0;
+    switch ((int)world->plan.families[name]) {
+    case PAWL__FAMILY_FAIR:
+        return PAWL_FAIR;
+    case PAWL__FAMILY_SHARED:
+        return (slot == 0 || slot == 3) == odd ? PAWL_READ : PAWL_WRITE;
+    case PAWL__FAMILY_SPIN:
+        return PAWL_SPIN;
+    case PAWL__FAMILY_PLAIN:
+        return PAWL_PLAIN;
+    default:
+        return PAWL_MUTEX;
+    }
+}
+
 static void draw_options(struct sim_client *client, struct sim_handle *handle)
 {
     struct sim_world *world = client->world;
@@ -395,8 +417,13 @@ static void draw_options(struct sim_client *client, struct sim_handle *handle)
     if (handle->is_owner) {
         options->owner = client->next_owner++;
     }
+    if (world->plan.handoff && options->kind == PAWL_MUTEX && sim_draw(world, 3) > 0) {
+        options->handoff = 1 + (unsigned)sim_draw(world, 8);
+    }
     if (world->plan.fair) {
         *options = (struct pawl__handle){.name = options->name,
+            .kind = options->kind,
+            .handoff = world->plan.handoff ? 64 : 0,
             .renew = true,
             .lease_us = world->plan.lease_us,
             .warn_us = world->plan.lease_us / 3};
@@ -412,12 +439,13 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
     memset(handle, 0, sizeof *handle);
     handle->name = index % world->plan.names;
     handle->is_owner = index / world->plan.names == 1;
+    handle->handle.kind = kind_of(world, handle->name, index / world->plan.names);
     draw_options(client, handle);
     const struct pawl__place *place = &world->places[handle->name];
     bool fresh;
     sim_client_begin(client);
-    struct pawl__name *name = pawl__machine_name(
-        &client->machine, place->name, place->name_size, PAWL__FAMILY_MUTEX, &fresh);
+    struct pawl__name *name =
+        pawl__machine_name(&client->machine, place->name, place->name_size, place->family, &fresh);
     world->in_machine = false;
     if (name != NULL) {
         pawl__handle_attach(&handle->handle, name);

@@ -61,6 +61,11 @@ static void close_go_on(struct sim_actor *actor)
     }
     actor->who = pawl__handle_holder(&handle->handle);
     actor->name = handle->name;
+    const struct sim_claim *claim = sim_held(actor->client, actor->name, actor->who);
+    bool its = claim != NULL && (claim == handle->last || claim->handle == &handle->handle);
+    if (actor->who != 0 && !its) {
+        sim_fail(actor->client->world, "O6", "closing a handle releases what another one acquired");
+    }
     if (actor->who != 0) {
         sim_actor_start(actor, handle, PAWL__WANT_RELEASE, 0);
     } else {

@@ -42,10 +42,14 @@ static bool is_waiting(const struct sim_client *client, unsigned name, int64_t s
     return waiting_since(client, name) <= since_us;
 }
 
+static int64_t slack(const struct sim_plan *plan)
+{
+    return PAWL__PASSES_US + plan->hold_us + 8 * (plan->delay_us + plan->spread_us);
+}
+
 static void check_row(struct sim_world *world, unsigned name, const struct sim_client *waiter)
 {
-    int64_t slack_us =
-        PAWL__PASSES_US + world->plan.hold_us + 8 * (world->plan.delay_us + world->plan.spread_us);
+    int64_t slack_us = slack(&world->plan);
     int64_t took_us = world->now_us - world->row_us[name];
     unsigned row = world->row_count[name];
     if (row > world->stats.row_most) {
@@ -88,6 +92,10 @@ void sim_fair_granted(struct sim_world *world, const struct sim_claim *claim, bo
     if (!world->plan.fair || world->healing) {
         return;
     }
+    if (world->plan.families[name] == PAWL__FAMILY_FAIR) {
+        sim_order_granted(world, claim);
+        return;
+    }
     if (world->left_by[name] == winner) {
         sim_fail(world, "O8", "client %u takes at once what it left to others", winner->index);
     }
@@ -107,6 +115,23 @@ void sim_fair_granted(struct sim_world *world, const struct sim_claim *claim, bo
             if (!passed) {
                 check_turns(world, name, waiter);
             }
+        }
+    }
+}
+
+/* It changed hands without a word to the backend. */
+void sim_fair_handed(struct sim_world *world, const struct sim_claim *claim)
+{
+    unsigned name = claim->name;
+    int64_t took_us = world->now_us - world->row_us[name];
+    if (!world->plan.fair || world->healing || took_us <= slack(&world->plan)) {
+        return;
+    }
+    for (unsigned i = 0; i < world->plan.clients; i++) {
+        const struct sim_client *waiter = &world->clients[i];
+        if (waiter != claim->client && is_waiting(waiter, name, world->row_us[name])) {
+            sim_fail(world, "O8", "handed off after %lld us while client %u waits",
+                (long long)took_us, waiter->index);
         }
     }
 }

@@ -17,18 +17,6 @@
 
 /* ===== Claims ===== */
 
-static void append(struct sim_claim ***list, size_t *count, size_t *room, struct sim_claim *claim)
-{
-    if (*count == *room) {
-        *room = *room == 0 ? 16 : *room * 2;
-        *list = realloc(*list, *room * sizeof **list);
-        if (*list == NULL) {
-            abort();
-        }
-    }
-    (*list)[(*count)++] = claim;
-}
-
 static void take_out(struct sim_claim **list, size_t *count, const struct sim_claim *claim)
 {
     for (size_t i = 0; i < *count; i++) {
@@ -36,64 +24,6 @@ static void take_out(struct sim_claim **list, size_t *count, const struct sim_cl
             list[i] = list[--*count];
             return;
         }
-    }
-}
-
-struct sim_claim *sim_claim_of(struct sim_client *client, uint64_t id)
-{
-    return id > 0 && id <= client->claim_count ? client->claims[id - 1] : NULL;
-}
-
-/* The claim of a tenure, made when the machine first speaks of it. */
-struct sim_claim *sim_claim_open(
-    struct sim_client *client, const struct pawl__tenure *tenure, unsigned name)
-{
-    struct sim_claim *claim = sim_claim_of(client, tenure->id);
-    if (claim == NULL) {
-        while (client->claim_count < tenure->id) {
-            append(&client->claims, &client->claim_count, &client->claim_room, NULL);
-        }
-        claim = calloc(1, sizeof *claim);
-        if (claim == NULL) {
-            abort();
-        }
-        claim->next = client->world->claims;
-        client->world->claims = claim;
-        claim->client = client;
-        claim->life = client->life;
-        claim->id = tenure->id;
-        claim->owner = tenure->owner;
-        claim->name = name;
-        claim->lease_us = tenure->lease_us;
-        claim->handle = tenure->handle;
-        claim->limit_us = tenure->handle != NULL ? tenure->handle->max_hold_us : 0;
-        claim->renew = tenure->renew;
-        claim->granted_us = -1;
-        claim->in_machine = true;
-        client->claims[tenure->id - 1] = claim;
-        append(&client->open, &client->open_count, &client->open_room, claim);
-    }
-    if (tenure->request != NULL && tenure->request->kind == PAWL__WANT_ACQUIRE) {
-        PAWL__CONTAINER(tenure->request, struct sim_actor, request)->claim = claim;
-    }
-    return claim;
-}
-
-/* Whoever opened the handle hears no more. */
-void sim_claims_forget_handle(struct sim_client *client, const struct pawl__handle *handle)
-{
-    for (size_t i = 0; i < client->open_count; i++) {
-        if (client->open[i]->handle == handle) {
-            client->open[i]->handle = NULL;
-        }
-    }
-}
-
-void sim_claim_close(struct sim_claim *claim)
-{
-    if (!claim->closed) {
-        claim->closed = true;
-        claim->closed_us = claim->client->world->now_us;
     }
 }
 
@@ -112,6 +42,8 @@ void sim_hold_drop(struct sim_claim *claim)
 {
     struct sim_client *client = claim->client;
     claim->count = 0;
+    claim->read_count = 0;
+    claim->downgraded_us = -1;
     claim->tenure = NULL;
     sim_claim_close(claim);
     take_out(client->held, &client->held_count, claim);
@@ -122,8 +54,8 @@ void sim_hold_drop(struct sim_claim *claim)
 /* The lock was taken away from whoever had it. */
 void sim_taken(struct sim_world *world, unsigned name)
 {
-    struct sim_claim *holder = world->holder[name];
-    if (holder != NULL) {
+    struct sim_claim *holder = world->holders[name];
+    for (; holder != NULL; holder = holder->next_holder) {
         holder->taken = true;
     }
     world->taken_us[name][world->taken_count[name]++ % SIM_BREAKS_MAX] = world->now_us;
@@ -160,8 +92,8 @@ static void check_exclusion(const struct sim_claim *claim)
         struct sim_client *client = &world->clients[i];
         for (size_t k = 0; k < client->held_count; k++) {
             const struct sim_claim *other = client->held[k];
-            if (other != claim && other->name == claim->name && is_valid(other) &&
-                !is_excepted(claim, other)) {
+            bool excludes = other->name == claim->name && !(other->reads && claim->reads);
+            if (other != claim && excludes && is_valid(other) && !is_excepted(claim, other)) {
                 sim_fail(world, "O1",
                     "name %u is held by tenure %llu of client %u and by %llu of %u", claim->name,
                     (unsigned long long)claim->id, claim->client->index,
@@ -180,33 +112,64 @@ static void check_token(struct sim_world *world, const struct sim_claim *claim, 
         sim_fail(world, "O2", "a caller sees token %llu, the backend gave %llu",
             (unsigned long long)token, (unsigned long long)claim->told_token);
     }
-    bool excepted = sim_taken_between(world, name, claim->first_us, world->token_seen_us[name]);
-    if (token <= world->token_seen[name] && !excepted) {
-        sim_fail(world, "O2", "name %u: token %llu comes after %llu", name,
-            (unsigned long long)token, (unsigned long long)world->token_seen[name]);
+    if (world->plan.families[name] == PAWL__FAMILY_PLAIN) {
+        return;
     }
-    if (token > world->token_seen[name]) {
-        world->token_seen[name] = token;
-        world->token_seen_us[name] = claim->granted_us;
+    if (token > claim->token_end) {
+        sim_fail(world, "O2", "token %llu was never given to this hold, only those to %llu",
+            (unsigned long long)token, (unsigned long long)claim->token_end);
+    }
+    /* Who reads may hear of it after others that came later. */
+    uint64_t seen = world->token_seen[name][claim->reads];
+    int64_t seen_us = world->token_seen_us[name][claim->reads];
+    if (token <= seen && !sim_taken_between(world, name, claim->first_us, seen_us)) {
+        sim_fail(world, "O2", "name %u: token %llu comes after %llu", name,
+            (unsigned long long)token, (unsigned long long)seen);
+    }
+    for (int i = 0; i < (claim->reads ? 1 : 2); i++) {
+        if (token > world->token_seen[name][i]) {
+            world->token_seen[name][i] = token;
+            world->token_seen_us[name][i] = claim->granted_us;
+        }
+    }
+}
+
+/* A hold that was handed off had time enough left, whatever its own limit is. */
+static void check_handed(const struct sim_claim *claim)
+{
+    int64_t left_us = claim->giver->deadline_us - claim->acquired_us;
+    if (left_us < claim->lease_us / 2) {
+        sim_fail(claim->client->world, "O9", "tenure %llu was handed off with too little time left",
+            (unsigned long long)claim->id);
+    }
+    if (!claim->renew || !claim->giver->renew) {
+        sim_fail(claim->client->world, "O9", "tenure %llu has a fixed lease and was handed off",
+            (unsigned long long)claim->id);
     }
 }
 
 void sim_hold_acquired(struct sim_actor *actor, struct pawl__tenure *tenure)
 {
     struct sim_client *client = actor->client;
-    struct sim_claim *claim = sim_claim_of(client, tenure->id);
+    struct sim_claim *claim = sim_claim_of(client, tenure);
     if (claim == NULL || claim->closed || claim->granted_us < 0) {
         sim_fail(
             client->world, "O1", "client %u holds what was never granted to it", client->index);
         return;
     }
+    actor->handle->last = claim;
+    claim->read_count += actor->handle->handle.kind == PAWL_READ;
+    claim->first_count += claim->handle == &actor->handle->handle;
     if (claim->count++ > 0) {
         return;
     }
     claim->tenure = tenure;
     claim->acquired_us = sim_now(client);
     claim->deadline_us = tenure->deadline_us;
-    append(&client->held, &client->held_count, &client->held_room, claim);
+    sim_claim_list(&client->held, &client->held_count, &client->held_room, claim);
+    if (claim->giver != NULL) {
+        check_handed(claim);
+    }
     check_token(client->world, claim, tenure->token);
     check_exclusion(claim);
 }
@@ -237,7 +200,7 @@ void sim_hold_answered(const struct sim_call *call)
 void sim_hold_notice(struct sim_client *client, const struct pawl__notice *notice)
 {
     struct sim_world *world = client->world;
-    struct sim_claim *claim = sim_claim_of(client, notice->tenure->id);
+    struct sim_claim *claim = sim_claim_of(client, notice->tenure);
     bool lost = notice->status == PAWL_LOST;
     sim_hash(world, notice->tenure->id << 8 | (uint64_t)notice->status);
     sim_say(world, client, "notice: tenure %llu is %s", (unsigned long long)notice->tenure->id,
@@ -284,6 +247,26 @@ static void check_needless(const struct sim_claim *claim)
     }
 }
 
+/* Who went on for reading tells the backend, until it was heard. */
+static void check_downgrade(struct sim_claim *claim)
+{
+    const struct sim_client *client = claim->client;
+    struct sim_world *world = client->world;
+    if (claim->downgraded_us < 0) {
+        return;
+    }
+    if (!sim_backend_writes(world, claim)) {
+        claim->downgraded_us = -1;
+        return;
+    }
+    int64_t since_us = pawl__max64(claim->downgraded_us, client->trouble_us);
+    int64_t enough_us = 2 * world->plan.timeout_us + RETRY_US + world->plan.late_us;
+    if (world->now_us - since_us > enough_us && client->wired && !world->frozen) {
+        sim_fail(world, "O7", "tenure %llu of client %u reads, and the backend is not told",
+            (unsigned long long)claim->id, client->index);
+    }
+}
+
 static void check_held(struct sim_claim *claim)
 {
     struct sim_client *client = claim->client;
@@ -310,6 +293,7 @@ static void check_held(struct sim_claim *claim)
         claim->deadline_us = tenure->deadline_us;
         check_exclusion(claim);
     }
+    check_downgrade(claim);
     if (is_valid(claim) && !claim->taken && !sim_backend_has(world, claim)) {
         sim_fail(world, "O1", "tenure %llu of client %u believes to hold, and does not", id,
             client->index);
@@ -341,7 +325,7 @@ void sim_holds_check(struct sim_client *client)
     for (size_t i = 0; i < client->held_count; i++) {
         struct sim_claim *claim = client->held[i];
         const struct pawl__tenure *tenure = claim->tenure;
-        if (tenure->count != claim->count) {
+        if (tenure->count != claim->count || tenure->reads != claim->read_count) {
             sim_fail(client->world, "O9", "tenure %llu counts %u, its owner %u",
                 (unsigned long long)claim->id, tenure->count, claim->count);
         }

@@ -199,12 +199,37 @@ void sim_net_arrive(struct sim_world *world, struct sim_event *event)
 
 /* ===== Ends of operations ===== */
 
+static void forget_ear(struct sim_client *client, unsigned name, uint64_t id)
+{
+    for (unsigned i = 0; i < client->ear_count; i++) {
+        if (client->ears[i].name == name && client->ears[i].id == id) {
+            client->ears[i] = client->ears[--client->ear_count];
+            return;
+        }
+    }
+}
+
+/* What has to be subscribed to again after a cut. */
+static void note_subscription(struct sim_client *client, const struct sim_call *call)
+{
+    const struct pawl__op *op = call->op;
+    bool watch = op->kind == PAWL__OP_WATCH;
+    if (op->id == 0) {
+        client->subscribed[call->name] = watch;
+        return;
+    }
+    forget_ear(client, call->name, op->id);
+    if (watch && client->ear_count == SIM_EARS_MAX) {
+        sim_fail(client->world, "O7", "client %u has too many ears", client->index);
+    } else if (watch) {
+        client->ears[client->ear_count++] = (struct sim_ear){call->name, op->id};
+    }
+}
+
 static void complete(struct sim_client *client, struct sim_call *call)
 {
     struct pawl__op *op = call->op;
     const struct pawl__op *copy = &call->copy;
-    call->op = NULL;
-    pawl__list_remove(&call->node);
     op->answer = copy->answer;
     op->status = copy->status;
     op->again = copy->again;
@@ -217,9 +242,12 @@ static void complete(struct sim_client *client, struct sim_call *call)
         *op->info = call->info;
     }
     bool answered = op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN;
-    if (answered && (op->kind == PAWL__OP_WATCH || op->kind == PAWL__OP_UNWATCH)) {
-        client->subscribed[call->name] = op->kind == PAWL__OP_WATCH;
+    bool ended = op->kind == PAWL__OP_UNWATCH && (answered || op->id != 0);
+    if (ended || (answered && op->kind == PAWL__OP_WATCH)) {
+        note_subscription(client, call);
     }
+    call->op = NULL;
+    pawl__list_remove(&call->node);
     if (!answered) {
         trouble(client, client->world->now_us);
     }
@@ -341,8 +369,11 @@ static void subscribe_again(struct sim_client *client)
 {
     for (unsigned name = 0; name < client->world->plan.names; name++) {
         if (client->subscribed[name]) {
-            sim_backend_watch(client, name);
+            sim_backend_watch(client, name, 0);
         }
+    }
+    for (unsigned i = 0; i < client->ear_count; i++) {
+        sim_backend_watch(client, client->ears[i].name, client->ears[i].id);
     }
 }
 
@@ -440,8 +471,9 @@ void sim_net_wakes(struct sim_world *world)
         struct sim_client *client = PAWL__CONTAINER(watch->client, struct sim_client, peer);
         if (!sim_strikes(world, SIM_DROP_WAKE)) {
             int64_t at_us = world->now_us + delay(world);
-            sim_event_at(world, at_us, SIM_EVENT_WAKE, client)->number =
-                (unsigned)(watch->entry->name[0] - 'a');
+            struct sim_event *event = sim_event_at(world, at_us, SIM_EVENT_WAKE, client);
+            event->number = (unsigned)(watch->entry->name[0] - 'a');
+            event->id = watch->id;
         }
     }
 }

@@ -5,7 +5,7 @@
  * it was lost, and when its process died. From then on nothing may be sent that makes or lengthens
  * its lock. While the machine still knows the tenure it may be busy taking it back. When the
  * machine has forgotten it, the backend must not have it any more, unless as much time has passed
- * as the lease would have lasted. */
+ * as the lease would have lasted. The same for its place in the queue of a fair lock. */
 #include "sim.h"
 
 #include "base/clock.h"
@@ -19,8 +19,8 @@ static bool makes_or_lengthens(const struct pawl__op *op)
  * request. */
 static int64_t lease_end(const struct sim_claim *claim)
 {
-    int64_t drift_us = claim->lease_us / 100 + 2000;
-    int64_t end_us = pawl__later(claim->copy_us, claim->lease_us) - drift_us;
+    int64_t drift_us = claim->copy_lease_us / 100 + 2000;
+    int64_t end_us = pawl__later(claim->copy_us, claim->copy_lease_us) - drift_us;
     if (claim->client->world->plan.session) {
         return PAWL__NEVER;
     }
@@ -38,6 +38,7 @@ void sim_orphan_submit(struct sim_call *call)
     }
     if (op->kind != PAWL__OP_RENEW) {
         claim->copy_us = op->sent_us;
+        claim->copy_lease_us = op->lease_us;
     }
     if (claim->closed) {
         sim_fail(call->client->world, "O5", "%s for tenure %llu of client %u, which nobody claims",
@@ -50,7 +51,14 @@ static void check_forgotten(const struct sim_claim *claim)
     struct sim_world *world = claim->client->world;
     bool excused = claim->excused || claim->owner_gone || claim->life != claim->client->life;
     excused = excused || (claim->taken && world->plan.on[SIM_CLOCK_BACK]); /* back from the dead */
-    if (!excused && sim_backend_has(world, claim) && sim_now(claim->client) < lease_end(claim)) {
+    if (excused || sim_now(claim->client) >= lease_end(claim)) {
+        return;
+    }
+    if (sim_backend_queues(world, claim)) {
+        sim_fail(world, "O5", "tenure %llu of client %u was forgotten, but waits in the backend",
+            (unsigned long long)claim->id, claim->client->index);
+    }
+    if (sim_backend_has(world, claim)) {
         sim_fail(world, "O5", "tenure %llu of client %u was forgotten, but is in the backend",
             (unsigned long long)claim->id, claim->client->index);
     }
@@ -74,7 +82,7 @@ void sim_orphans_check(struct sim_client *client)
     struct pawl__list *tenures = &client->machine.tenures;
     for (struct pawl__list *node = tenures->next; node != tenures; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, const struct pawl__tenure, all);
-        struct sim_claim *claim = sim_claim_of(client, tenure->id);
+        struct sim_claim *claim = sim_claim_of(client, tenure);
         if (claim != NULL) {
             claim->seen = client->step;
         }

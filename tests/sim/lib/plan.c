@@ -97,6 +97,10 @@ static void make_session(struct sim_plan *plan)
     plan->ordered = true;
     plan->delay_us = 1;
     plan->spread_us = 1;
+    plan->handoff = false;
+    for (int i = 0; i < SIM_NAMES_MAX; i++) {
+        plan->families[i] = PAWL__FAMILY_MUTEX; /* it knows no others */
+    }
 }
 
 static void make_fair(struct sim_plan *plan, struct pawl__random *random)
@@ -114,6 +118,30 @@ static void make_fair(struct sim_plan *plan, struct pawl__random *random)
     plan->think_us = 1;
     plan->timeout_us = 1000000;
     plan->give_up_us = 30000000;
+    bool queue = pawl__random_below(random, 4) == 0;
+    plan->families[0] = queue ? PAWL__FAMILY_FAIR : PAWL__FAMILY_MUTEX;
+}
+
+/* Half of all names are mutexes. */
+static enum pawl__family draw_family(struct pawl__random *random)
+{
+    static const enum pawl__family others[] = {PAWL__FAMILY_FAIR, PAWL__FAMILY_FAIR,
+        PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED, PAWL__FAMILY_SPIN,
+        PAWL__FAMILY_PLAIN};
+    const size_t count = sizeof others / sizeof others[0];
+    uint64_t dice = pawl__random_below(random, 2 * count);
+    return dice < count ? others[dice] : PAWL__FAMILY_MUTEX;
+}
+
+static void draw_families(struct sim_plan *plan, struct pawl__random *random)
+{
+    for (int i = 0; i < SIM_NAMES_MAX; i++) {
+        plan->families[i] = draw_family(random);
+        if (plan->families[i] == PAWL__FAMILY_SHARED && plan->handles < 3 * plan->names) {
+            plan->handles = SIM_HANDLES_MAX; /* some to read and some to write */
+        }
+    }
+    plan->handoff = pawl__random_below(random, 3) == 0;
 }
 
 void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
@@ -131,6 +159,7 @@ void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
     plan->events_max = (unsigned)log_between(&random, 1000, 24000);
     draw_times(plan, &random);
     draw_faults(plan, &random);
+    draw_families(plan, &random);
     uint64_t special = pawl__random_below(&random, 12);
     if (special == 0) {
         make_fair(plan, &random);

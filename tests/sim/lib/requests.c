@@ -30,6 +30,20 @@ static void expect(struct sim_actor *actor, pawl_status status)
     actor->expected = status;
 }
 
+static unsigned count_of(const struct sim_actor *actor, const struct sim_claim *claim)
+{
+    bool reads = actor->handle->handle.kind == PAWL_READ;
+    return reads ? claim->read_count : claim->count - claim->read_count;
+}
+
+/* Who writes may read, too. Who reads would wait for itself to write. */
+static bool may_enter(const struct sim_actor *actor, const struct sim_claim *claim)
+{
+    const struct pawl__handle *handle = &actor->handle->handle;
+    bool waits_for_itself = claim->reads && handle->kind == PAWL_WRITE;
+    return !waits_for_itself && (handle->reentry || count_of(actor, claim) == 0);
+}
+
 static void expect_acquire(struct sim_actor *actor, const struct sim_claim *claim, bool lost)
 {
     if (claim == NULL) {
@@ -37,26 +51,41 @@ static void expect_acquire(struct sim_actor *actor, const struct sim_claim *clai
     }
     if (lost) {
         expect(actor, PAWL_LOST);
-    } else if (!actor->handle->handle.reentry) {
+    } else if (!may_enter(actor, claim)) {
         expect(actor, PAWL_DEADLOCK);
     } else if (claim->renew) {
         expect(actor, PAWL_OK);
     }
 }
 
-/* The hold counts as released from the moment of the call. */
+static bool shared(const struct sim_actor *actor)
+{
+    return actor->client->world->plan.families[actor->handle->name] == PAWL__FAMILY_SHARED;
+}
+
+/* The hold counts as released, or as one for reading, from the moment of the call. */
 static void expect_release(struct sim_actor *actor, struct sim_claim *claim, bool lost)
 {
-    if (claim == NULL) {
+    if (claim == NULL || count_of(actor, claim) == 0) {
         expect(actor, PAWL_NOT_HELD);
         return;
     }
     actor->claim = claim;
     actor->was_last = --claim->count == 0;
+    claim->read_count -= actor->handle->handle.kind == PAWL_READ;
+    claim->first_count -= claim->handle == &actor->handle->handle && claim->first_count > 0;
+    actor->downgrades = !lost && shared(actor) && !claim->reads && !actor->was_last &&
+                        claim->read_count == claim->count;
+    if (actor->downgrades) {
+        claim->reads = true; /* from now on, as far as its owner is concerned */
+        claim->downgraded_us = actor->client->world->now_us;
+        actor->client->world->stats.downgrades++;
+    }
+    bool awaited = (actor->was_last || actor->downgrades) && !actor->handle->handle.unawaited;
     if (lost) {
         claim->lost = true;
         expect(actor, PAWL_LOST);
-    } else if (!actor->was_last || actor->handle->handle.unawaited) {
+    } else if (!awaited) {
         expect(actor, PAWL_OK);
     }
     if (actor->was_last) {
@@ -84,6 +113,7 @@ void sim_request_started(struct sim_actor *actor)
         claim != NULL && (claim->lost || actor->request.start_us >= claim->tenure->deadline_us);
     actor->claim = NULL;
     actor->was_last = false;
+    actor->downgrades = false;
     actor->must_end = false;
     actor->cancels = actor->handle->cancels;
     switch (actor->request.kind) {
@@ -162,6 +192,12 @@ static struct pawl__tenure *find_hold(const struct sim_actor *actor)
     return NULL;
 }
 
+static bool is_lost(const struct sim_claim *claim, int64_t since_us)
+{
+    bool now = claim->tenure != NULL && claim->tenure->state == PAWL__TENURE_LOST;
+    return now || (claim->lost && (claim->count > 0 || claim->closed_us >= since_us));
+}
+
 /* Whether its owner has a lost hold, or had one since the call began. Several actors may be one
  * owner. */
 static bool has_lost(const struct sim_actor *actor)
@@ -170,13 +206,11 @@ static bool has_lost(const struct sim_actor *actor)
     int64_t start_us = sim_true(client, actor->request.start_us);
     for (size_t i = client->claim_count; i > 0; i--) {
         const struct sim_claim *claim = client->claims[i - 1];
-        if (claim == NULL || claim->owner != actor->who || claim->name != actor->handle->name) {
-            continue;
-        }
-        bool now = claim->tenure != NULL && claim->tenure->state == PAWL__TENURE_LOST;
-        bool recently = claim->lost && (claim->count > 0 || claim->closed_us >= start_us);
-        if (now || recently) {
-            return true;
+        for (; claim != NULL; claim = claim->giver) {
+            bool its = claim->owner == actor->who && claim->name == actor->handle->name;
+            if (its && is_lost(claim, start_us)) {
+                return true;
+            }
         }
     }
     return false;
@@ -211,7 +245,7 @@ static void acquire_finished(struct sim_actor *actor)
             wrong(actor, "but its owner had lost nothing");
         }
     } else if (request->status == PAWL_DEADLOCK) {
-        if (actor->handle->handle.reentry) {
+        if (actor->handle->handle.reentry && !actor->must_end) {
             wrong(actor, "although it may enter again");
         }
     } else if (!fault_is_fair(actor) && !(held != NULL && !held->renew)) {
@@ -244,10 +278,29 @@ static void last_release_finished(struct sim_actor *actor)
     }
 }
 
+static void downgrade_finished(struct sim_actor *actor)
+{
+    const struct sim_claim *claim = actor->claim;
+    pawl_status status = actor->request.status;
+    if (status == PAWL_OK) {
+        if (!claim->closed && sim_backend_writes(actor->client->world, claim)) {
+            wrong(actor, "but the backend does not let others read");
+        }
+    } else if (status == PAWL_LOST) {
+        if (sim_now(actor->client) < claim->deadline_us && !claim->taken) {
+            wrong(actor, "but it was not lost");
+        }
+    } else if (!fault_is_fair(actor)) {
+        wrong(actor, "without a reason");
+    }
+}
+
 static void release_finished(struct sim_actor *actor)
 {
     const struct sim_claim *claim = actor->claim;
-    if (claim != NULL && !actor->must_end) {
+    if (actor->downgrades && !actor->must_end) {
+        downgrade_finished(actor);
+    } else if (claim != NULL && !actor->must_end) {
         last_release_finished(actor);
     }
     bool told = claim == NULL || claim->told == 1 || claim->handle == NULL;
@@ -295,6 +348,9 @@ void sim_request_finished(struct sim_actor *actor)
     sim_hash(client->world, (uint64_t)request->status << 8 | actor->index);
     sim_say(client->world, client, "actor %u: %s name %u: %s", actor->index,
         sim_request_text(request->kind), actor->handle->name, pawl_status_string(request->status));
+    if (request->kind == PAWL__WANT_RELEASE) {
+        sim_claim_handed(client, actor->handle);
+    }
     if (!actor->busy || !request->finished) {
         wrong(actor, "twice");
     }

@@ -59,6 +59,8 @@ static void start(struct sim_world *world, uint64_t seed, bool verbose)
     for (int i = 0; i < SIM_NAMES_MAX; i++) {
         world->places[i].name = names[i];
         world->places[i].name_size = strlen(names[i]);
+        world->places[i].family = world->plan.families[i];
+        world->free_us[i] = PAWL__NEVER;
     }
     if (!pawl__memory_init(&world->table)) {
         abort();

@@ -6,15 +6,18 @@
  *   queue.c     events in the order of virtual time, and the clients' clocks
  *   run.c       one run from the first event to the last, and the healing at its end
  *   faults.c    what goes wrong, and when
- *   backend.c   the table, and a second opinion on every operation that it carries out
+ *   backend.c   the table, judged by a second opinion on every operation that it carries out,
+ *   opinion.c   which is this, on what is seen there before and after (picture.c)
  *   net.c       the way between machine and backend: late, lost, cut, doubled
  *   client.c    the driver of one machine: what client.c of the library is in real life
  *   actor.c     the callers: what they want next
  *   closing.c   the callers that close handles, and the end of a client
+ *   claims.c    what is known of each tenure
  *   requests.c  judges how each call ended
  *   holds.c     judges what is held: exclusion, deadlines, tokens, notices
  *   orphans.c   judges what is left behind in the backend
  *   fair.c      judges whether others get their turn
+ *   order.c     the same for the queues of fair locks
  *   trace.c     the hash of all that happened, the story for readers, and the first failure
  *
  * Times: `true` time is that of the event queue. Each client has a clock of its own that counts
@@ -37,7 +40,9 @@ enum {
     SIM_NAMES_MAX = 3,
     SIM_HANDLES_MAX = 8, /* per client */
     SIM_ACTORS_MAX = 8,  /* per client, one of them closes handles */
-    SIM_BREAKS_MAX = 64
+    SIM_BREAKS_MAX = 64,
+    SIM_EARS_MAX = 64,
+    SIM_KINDS = PAWL_PLAIN + 1
 };
 
 /* ===== The plan ===== */
@@ -85,6 +90,8 @@ struct sim_plan {
     bool queues_offline;
     unsigned clients;
     unsigned names;
+    enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
+    bool handoff;                              /* some handles of mutexes ask for it */
     unsigned handles;
     unsigned actors;
     unsigned events_max; /* then the healing begins */
@@ -136,6 +143,7 @@ struct sim_event {
     struct sim_client *client; /* NULL: nobody's */
     unsigned life;             /* of the client: it may have died meanwhile */
     unsigned number;           /* of the name, the actor or the connection */
+    uint64_t id;               /* wake: of the tenure that is called; 0: all */
     struct sim_call *call;
     struct pawl__notice *notice;
 };
@@ -166,17 +174,23 @@ struct sim_call {
     int64_t lease_us;     /* as it was asked for */
 };
 
-/* What we know about one tenure, beside what the machine says. */
+/* What we know about one tenure, beside what the machine says. A hold that was handed off is
+ * another tenure under the same number. */
 struct sim_claim {
-    struct sim_claim *next; /* all of a run */
+    struct sim_claim *next;  /* all of a run */
+    struct sim_claim *giver; /* handed off by this one; NULL: asked for */
     struct sim_client *client;
     unsigned life;
+    char uuid[PAWL__UUID_SIZE + 1];
     uint64_t id;
+    unsigned handed; /* so often, before it came here */
     uint64_t owner;
     unsigned name;
     int64_t lease_us;
     int64_t limit_us; /* max hold of its handle; 0: none */
+    pawl_kind kind;   /* as it was asked for */
     bool renew;
+    bool reads;                  /* does not exclude others that do */
     struct pawl__handle *handle; /* acquired through; NULL: closed since */
 
     /* In the machine. */
@@ -186,17 +200,24 @@ struct sim_claim {
     int64_t closed_us;
 
     /* In the backend. */
-    int64_t first_us;     /* true time of its first grant */
-    int64_t granted_us;   /* true time, of the last new grant; -1: never */
-    int64_t copy_us;      /* the last acquire or pass was sent then (client's clock) */
-    bool released;        /* by itself */
-    bool taken;           /* broken, forgotten, or ended by a jump of the clock */
-    bool release_unknown; /* a release ended unknown */
-    bool excused;         /* a copy was made that no engine could know about */
+    struct sim_claim *next_holder; /* of the same name */
+    uint64_t place;                /* in the queue of a fair lock; 0: never stood there */
+    uint64_t token_end;            /* the last one that is reserved for its hold */
+    int64_t first_us;              /* true time of its first grant */
+    int64_t granted_us;            /* true time, of the last new grant; -1: never */
+    int64_t copy_us;               /* the last acquire or pass was sent then (client's clock), */
+    int64_t copy_lease_us;         /* and for so long */
+    bool released;                 /* by itself */
+    bool taken;                    /* broken, forgotten, or ended by a jump of the clock */
+    bool release_unknown;          /* a release ended unknown */
+    bool excused;                  /* a copy was made that no engine could know about */
 
     /* As its owner sees it. */
     struct pawl__tenure *tenure; /* while count > 0 */
     unsigned count;
+    unsigned read_count;   /* of these, for reading, */
+    unsigned first_count;  /* and through its handle */
+    int64_t downgraded_us; /* true time; -1: not, or not any more */
     bool lost;
     bool owner_gone;
     unsigned told;       /* notices of loss */
@@ -213,7 +234,8 @@ struct sim_handle {
     unsigned users; /* requests under way */
     bool open;
     bool closing;
-    uint64_t cancels; /* so many so far */
+    uint64_t cancels;             /* so many so far */
+    const struct sim_claim *last; /* acquired through it */
 };
 
 struct sim_actor {
@@ -230,9 +252,15 @@ struct sim_actor {
     /* When the request began. */
     struct sim_claim *claim; /* acquire: what it asks for; release: of what */
     bool was_last;           /* release: the last one */
+    bool downgrades;         /* release: it goes on for reading */
     bool must_end;           /* it cannot need the backend */
     pawl_status expected;    /* if it must end at once */
     uint64_t cancels;
+};
+
+struct sim_ear {
+    unsigned name;
+    uint64_t id;
 };
 
 struct sim_client {
@@ -260,6 +288,8 @@ struct sim_client {
     int64_t request_clear_us; /* no request overtakes */
     int64_t reply_clear_us;
     bool subscribed[SIM_NAMES_MAX];
+    struct sim_ear ears[SIM_EARS_MAX]; /* the same for single waiters */
+    unsigned ear_count;
     struct pawl__list calls;
     int64_t trouble_us; /* true time of the last thing that went wrong for it */
 
@@ -269,7 +299,7 @@ struct sim_client {
     uint64_t next_owner;
     bool shutting;             /* its pawl_client_close() is under way */
     int64_t drain_until_us;    /* true time; 0: callers are still inside */
-    struct sim_claim **claims; /* by id - 1 */
+    struct sim_claim **claims; /* by id - 1: the last that had it */
     size_t claim_count;
     size_t claim_room;
     struct sim_claim **open; /* those whose tenures the machine knows */
@@ -289,6 +319,9 @@ struct sim_client {
 struct sim_stats {
     uint64_t events;
     uint64_t grants;
+    uint64_t kinds[SIM_KINDS]; /* the same by the kind of the lock */
+    uint64_t handed;           /* holds that were handed off */
+    uint64_t downgrades;       /* holds that went on for reading */
     uint64_t losses;
     uint64_t requests;
     int64_t virtual_us;
@@ -317,16 +350,18 @@ struct sim_world {
     bool frozen;
     struct sim_event *freezer;
     struct sim_event **freezer_end;
-    struct sim_claim *holder[SIM_NAMES_MAX]; /* in the table, as we believe */
+    struct sim_claim *holders[SIM_NAMES_MAX]; /* in the table, as we believe; several may read */
     uint64_t token_max[SIM_NAMES_MAX];
-    uint64_t token_seen[SIM_NAMES_MAX]; /* by callers */
-    int64_t token_seen_us[SIM_NAMES_MAX];
+    uint64_t token_seen[SIM_NAMES_MAX][2]; /* by callers; [1]: of those that exclude readers */
+    int64_t token_seen_us[SIM_NAMES_MAX][2];
     int64_t taken_us[SIM_NAMES_MAX][SIM_BREAKS_MAX]; /* when locks were taken away */
     unsigned taken_count[SIM_NAMES_MAX];
     const struct sim_client *row_client[SIM_NAMES_MAX];
     unsigned row_count[SIM_NAMES_MAX]; /* of grants in one client, one after the other */
     int64_t row_us[SIM_NAMES_MAX];
     const struct sim_client *left_by[SIM_NAMES_MAX]; /* to others that wait; NULL: nobody */
+    uint64_t line[SIM_NAMES_MAX];                    /* places given in queues of fair locks */
+    int64_t free_us[SIM_NAMES_MAX];                  /* since when with somebody in its queue */
 
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_claim *claims;
@@ -387,7 +422,10 @@ void sim_backend_jump(struct sim_world *world, int64_t by_us);
 int64_t sim_backend_remaining(const struct sim_world *world);
 void sim_backend_bury(struct sim_client *client);
 bool sim_backend_has(struct sim_world *world, const struct sim_claim *claim);
-void sim_backend_watch(struct sim_client *client, unsigned name);
+bool sim_backend_queues(struct sim_world *world, const struct sim_claim *claim);
+bool sim_backend_writes(struct sim_world *world, const struct sim_claim *claim);
+void sim_backend_handed(struct sim_world *world, struct sim_claim *claim);
+void sim_backend_watch(struct sim_client *client, unsigned name, uint64_t id);
 
 /* net.c */
 void sim_net_submit(struct sim_client *client, struct pawl__op *op);
@@ -437,12 +475,16 @@ void sim_request_started(struct sim_actor *actor);
 void sim_request_finished(struct sim_actor *actor);
 void sim_requests_check(struct sim_client *client);
 
-/* holds.c */
-struct sim_claim *sim_claim_of(struct sim_client *client, uint64_t id);
+/* claims.c */
+struct sim_claim *sim_claim_of(const struct sim_client *client, const struct pawl__tenure *tenure);
 struct sim_claim *sim_claim_open(
     struct sim_client *client, const struct pawl__tenure *tenure, unsigned name);
+void sim_claim_handed(struct sim_client *client, const struct sim_handle *handle);
 void sim_claims_forget_handle(struct sim_client *client, const struct pawl__handle *handle);
 void sim_claim_close(struct sim_claim *claim);
+void sim_claim_list(struct sim_claim ***list, size_t *count, size_t *room, struct sim_claim *claim);
+
+/* holds.c */
 struct sim_claim *sim_held(struct sim_client *client, unsigned name, uint64_t owner);
 void sim_hold_acquired(struct sim_actor *actor, struct pawl__tenure *tenure);
 void sim_hold_drop(struct sim_claim *claim);
@@ -465,5 +507,11 @@ void sim_fair_granted(struct sim_world *world, const struct sim_claim *claim, bo
 void sim_fair_left(struct sim_world *world, const struct sim_claim *claim);
 void sim_fair_held(struct sim_client *client, unsigned name);
 void sim_fair_watching(struct sim_client *client, unsigned name, bool watching);
+void sim_fair_handed(struct sim_world *world, const struct sim_claim *claim);
+
+/* order.c */
+void sim_order_queued(struct sim_world *world, struct sim_claim *claim);
+void sim_order_freed(struct sim_world *world, unsigned name);
+void sim_order_granted(struct sim_world *world, const struct sim_claim *claim);
 
 #endif
