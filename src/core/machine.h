@@ -214,23 +214,6 @@ static inline unsigned pawl__tenure_count(const struct pawl__tenure *tenure, paw
     return kind == PAWL_READ ? tenure->reads : tenure->count - tenure->reads;
 }
 
-/* Is it the one that was last acquired through this handle? */
-static inline bool pawl__tenure_is_last(
-    const struct pawl__tenure *tenure, const struct pawl__handle *handle)
-{
-    return tenure->id == handle->through_id && tenure->handed == handle->through_handed;
-}
-
-/* Whether it was acquired through this handle and not released yet, as far as that can be known:
- * what was acquired through one may be released through another. Several may read through one. */
-static inline bool pawl__tenure_is_through(
-    const struct pawl__tenure *tenure, const struct pawl__handle *handle)
-{
-    const bool last = pawl__tenure_is_last(tenure, handle) && handle->through_count > 0;
-    const bool first = tenure->handle == handle && tenure->first_count > 0;
-    return (last || first) && pawl__tenure_count(tenure, handle->kind) > 0;
-}
-
 enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATCH_ENDING };
 
 struct pawl__name {

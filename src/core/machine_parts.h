@@ -57,6 +57,9 @@ void pawl__tenure_cleaned(struct pawl__machine *machine, struct pawl__tenure *te
 bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 
+/* names.c */
+bool pawl__tenure_is_last(const struct pawl__tenure *tenure, const struct pawl__handle *handle);
+
 /* claim.c */
 void pawl__claim_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);

@@ -86,13 +86,28 @@ void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
     pawl__list_push(&name->handles, &handle->node);
 }
 
+/* Is it the one that was last acquired through this handle? */
+bool pawl__tenure_is_last(const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+{
+    return tenure->id == handle->through_id && tenure->handed == handle->through_handed;
+}
+
+/* Whether it was acquired through this handle and not released yet, as far as that can be known:
+ * what was acquired through one may be released through another. Several may read through one. */
+static bool is_through(const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+{
+    const bool last = pawl__tenure_is_last(tenure, handle) && handle->through_count > 0;
+    const bool first = tenure->handle == handle && tenure->first_count > 0;
+    return (last || first) && pawl__tenure_count(tenure, handle->kind) > 0;
+}
+
 /* Another handle through which the tenure is held; NULL: none. */
 static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
 {
     struct pawl__list *handles = &tenure->name->handles;
     for (struct pawl__list *node = handles->next; node != handles; node = node->next) {
         struct pawl__handle *handle = PAWL__CONTAINER(node, struct pawl__handle, node);
-        if (pawl__tenure_is_through(tenure, handle)) {
+        if (is_through(tenure, handle)) {
             return handle;
         }
     }
@@ -135,7 +150,7 @@ uint64_t pawl__handle_holder(const struct pawl__handle *handle)
     struct pawl__list *holds = &handle->name->holds;
     for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        if (pawl__tenure_is_through(tenure, handle)) {
+        if (is_through(tenure, handle)) {
             return tenure->owner;
         }
     }

@@ -111,6 +111,12 @@ void sim_actor_cancel(struct sim_actor *actor, struct sim_handle *handle)
     sim_client_begin(client);
     pawl__machine_cancel(&client->machine, &handle->handle, sim_now(client));
     sim_client_end(client);
+    for (unsigned i = 0; i <= client->world->plan.actors; i++) {
+        const struct sim_actor *other = &client->actors[i];
+        if (other->busy && other->handle == handle && other->request.kind == PAWL__WANT_ACQUIRE) {
+            sim_fail(client->world, "O6", "actor %u goes on waiting though it was canceled", i);
+        }
+    }
 }
 
 /* The thread ends, and with it the right to what it holds; another one takes its place. */
@@ -183,13 +189,16 @@ static void act_holding(struct sim_actor *actor, struct sim_claim *claim)
 {
     struct sim_world *world = actor->client->world;
     uint64_t dice = world->healing || world->plan.fair ? 999 : sim_draw(world, 1000);
-    pawl_kind not_kind = dice >= 380 ? unusable(claim) : NO_KIND;
+    bool reads_too = dice < 380 && claim->kind == PAWL_WRITE && claim->count == 1;
+    pawl_kind not_kind = reads_too ? PAWL_WRITE : dice < 380 ? NO_KIND : unusable(claim);
     struct sim_handle *handle = usable(actor, false, not_kind);
     if (handle == NULL) {
         sim_actor_later(actor, sim_about(world, world->plan.think_us) + 100);
         return;
     }
-    if (dice < 150 && (claim->count < COUNT_MOST || claim->lost)) {
+    if (reads_too && dice < 300) {
+        acquire(actor, handle);
+    } else if (dice < 150 && (claim->count < COUNT_MOST || claim->lost)) {
         acquire(actor, handle);
     } else if (dice < 250) {
         sim_actor_start(

@@ -155,10 +155,12 @@ static void check(struct sim_world *world, const struct sim_call *call,
         sim_fail(world, "O3", "%s of tenure %llu was answered \"%s\", not \"%s\"",
             sim_op_text(op->kind), (unsigned long long)op->id, sim_answer_text(op->answer),
             sim_answer_text(verdict->answer));
+        verdict->grants = op->kind == PAWL__OP_ACQUIRE && op->answer == PAWL__DONE;
     }
     if (verdict->grants) {
         check_tokens(world, call, after);
-        verdict->after->holds[verdict->after->held - 1].token = after->token;
+        struct sim_hold *holds = verdict->after->holds;
+        holds[verdict->after->held > 0 ? verdict->after->held - 1 : 0].token = after->token;
     }
     if (!sim_picture_same_holds(after, verdict->after)) {
         sim_fail(world, "O3", "%s of tenure %llu of client %u changed what it must not",
@@ -338,17 +340,21 @@ void sim_backend_jump(struct sim_world *world, int64_t by_us)
     }
 }
 
-/* Until the last lease ends that stands in the table now; leases without an end do not count. */
+/* Until the last lease ends that stands in the table now, and the last waiter that may be dead
+ * counts as such; leases without an end do not count. */
 int64_t sim_backend_remaining(const struct sim_world *world)
 {
+    static struct sim_picture picture;
     int64_t now_us = sim_backend_now(world);
     int64_t most_us = 0;
     for (unsigned name = 0; name < world->plan.names; name++) {
-        static struct sim_picture picture;
         sim_picture_look(world, name, now_us, &picture);
         int64_t end_us = sim_picture_end(&picture);
         if (picture.held > 0 && end_us != PAWL__NEVER) {
             most_us = pawl__max64(most_us, end_us - now_us);
+        }
+        for (unsigned i = 0; i < picture.line; i++) {
+            most_us = pawl__max64(most_us, picture.waiters[i].dead_us - now_us);
         }
     }
     return most_us;

@@ -260,7 +260,8 @@ static void check_downgrade(struct sim_claim *claim)
         return;
     }
     int64_t since_us = pawl__max64(claim->downgraded_us, client->trouble_us);
-    int64_t enough_us = 2 * world->plan.timeout_us + RETRY_US + world->plan.late_us;
+    int64_t round_us = 2 * (world->plan.delay_us + world->plan.spread_us);
+    int64_t enough_us = world->plan.timeout_us + RETRY_US + 4 * round_us;
     if (world->now_us - since_us > enough_us && client->wired && !world->frozen) {
         sim_fail(world, "O7", "tenure %llu of client %u reads, and the backend is not told",
             (unsigned long long)claim->id, client->index);
