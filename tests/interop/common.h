@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the interop cases share: one server and one Java process for the whole program, C callers
+ * that wait in threads of their own, and the number in a file that both languages add to. */
+#ifndef PAWL_INTEROP_COMMON_H
+#define PAWL_INTEROP_COMMON_H
+
+#include "operators/common.h"
+#include "peer.h"
+
+/* The lease of Java's locks without one (renewed every third of it), and the one of holds that a
+ * waiter of the other language must not have to outwait. */
+#define WATCHDOG_MS 3000
+#define LONG_MS 30000
+
+/* A Java waiter sleeps as long as the TTL it saw: less than this is by message. */
+#define WOKEN_MS 5000
+
+/* Ours asks again after 800 ms at the earliest even if it hears nothing: less is by message. */
+#define HEARD_MS 700
+
+/* For everything that just has to happen. */
+#define PATIENCE_MS 10000
+
+extern struct server *server;
+extern struct peer *java;
+
+/* The setup of every case; cleanup_teardown is its counterpart. */
+int interop_begin(void **state);
+
+#define INTEROP_CASE(test) cmocka_unit_test_setup_teardown(test, interop_begin, cleanup_teardown)
+
+/* The cases of each kind of lock: how many failed. */
+int run_mutex_cases(void);
+int run_loss_cases(void);
+int run_fenced_cases(void);
+
+/* A role of this program: acquire the lock and hold it until killed. The argument is
+ * "URL NAME LEASE_MS". */
+int hold_until_killed(const struct child_pipes *pipes, const char *arg);
+
+/* ===== Looking into the server ===== */
+
+/* Wait until so many clients listen on the channel. */
+void await_listeners(const char *channel, int count);
+void await_lock_listeners(const char *name, int count); /* on the mutex's channel of a plain name */
+
+/* ===== C callers that wait ===== */
+
+struct caller;
+
+/* Acquire through this handle (PAWL_OWNER_HANDLE, so that any thread may release) in a new thread.
+ */
+struct caller *caller_start(pawl_lock *lock, int64_t wait_ms);
+
+/* The same, and release again at once; the status is that of both. */
+struct caller *caller_start_turn(pawl_lock *lock, int64_t wait_ms);
+bool caller_is_waiting(const struct caller *caller);
+
+/* How it ended, and how long the acquire took. Waits at most PATIENCE_MS for it. */
+pawl_status caller_end(struct caller *caller, int64_t *took_ms_out);
+
+/* ===== Counting together ===== */
+
+/* A new file with the number 0, as Java's `hammer` expects it. The path is valid for the test. */
+const char *number_make(void);
+int64_t number_read(const char *path);
+
+/* Add to it so many times in each of so many threads, always under a lock of that name and kind.
+ * Begins at once; hammers_end() waits for the end and fails the test if an acquire failed. */
+struct hammers;
+struct hammers *hammers_start(pawl_client *client, const char *name, pawl_kind kind,
+    const char *path, unsigned threads, unsigned rounds);
+void hammers_end(struct hammers *hammers, int64_t timeout_ms);
+
+#endif
