@@ -28,11 +28,45 @@ void await_listeners(const char *channel, int count)
     WAIT_UNTIL(server_answers(server, expected, "PUBSUB NUMSUB %s", channel), PATIENCE_MS);
 }
 
-void await_lock_listeners(const char *name, int count)
+/* Calls less failures of one command in INFO commandstats. */
+static int64_t calls_of(const char *stats, const char *command)
+{
+    char field[64];
+    long long calls = 0;
+    long long failed = 0;
+    snprintf(field, sizeof field, "cmdstat_%s:calls=", command);
+    const char *found = strstr(stats, field);
+    if (found == NULL) {
+        return 0;
+    }
+    sscanf(found + strlen(field), "%lld", &calls);
+    const char *failures = strstr(found, "failed_calls=");
+    if (failures != NULL && failures < found + strcspn(found, "\n")) {
+        sscanf(failures, "failed_calls=%lld", &failed);
+    }
+    return calls - failed;
+}
+
+int64_t scripts_run(void)
+{
+    char *stats = server_command(server, "INFO commandstats");
+    const int64_t calls = calls_of(stats, "eval") + calls_of(stats, "evalsha");
+    free(stats);
+    return calls;
+}
+
+void await_waiters(const char *channel, int count, int64_t asked)
+{
+    await_listeners(channel, count);
+    WAIT_UNTIL(scripts_run() >= asked + 2 * (int64_t)count, PATIENCE_MS);
+    nap_ms(30); /* from the answer to the sleep, which nobody can see from outside */
+}
+
+void await_lock_waiters(const char *name, int count, int64_t asked)
 {
     char channel[300];
     snprintf(channel, sizeof channel, "redisson_lock__channel:{%s}", name);
-    await_listeners(channel, count);
+    await_waiters(channel, count, asked);
 }
 
 /* ===== C callers that wait ===== */

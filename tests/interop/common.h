@@ -42,7 +42,15 @@ int hold_until_killed(const struct child_pipes *pipes, const char *arg);
 
 /* Wait until so many clients listen on the channel. */
 void await_listeners(const char *channel, int count);
-void await_lock_listeners(const char *name, int count); /* on the mutex's channel of a plain name */
+
+/* The same, until the waiters have also asked once more after they had subscribed, as they do on
+ * both sides: until then a release is found by asking and not heard. `asked` is what
+ * scripts_run() said before the waiters began; each of them runs two scripts. */
+void await_waiters(const char *channel, int count, int64_t asked);
+void await_lock_waiters(const char *name, int count, int64_t asked); /* a mutex with a plain name */
+
+/* How many scripts the server has run without an error. */
+int64_t scripts_run(void);
 
 /* ===== C callers that wait ===== */
 

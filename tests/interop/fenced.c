@@ -64,14 +64,16 @@ static void a_fenced_lock_and_a_mutex_exclude_and_wake(void **state)
     pawl_lock *lock = own_handle(client, "guard", LONG_MS, true);
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
     PEER_SAYS("null", java, "T1", "fenced guard tryToken 1 %d", LONG_MS);
+    int64_t asked = scripts_run();
     const unsigned waiting = peer_ask(java, "T1", "fenced guard tryToken %d %d", LONG_MS, LONG_MS);
-    await_lock_listeners("guard", 1);
+    await_lock_waiters("guard", 1, asked);
     const uint64_t ours = pawl_lock_token(lock);
     ASSERT_OK(pawl_lock_release(lock));
     const uint64_t theirs = strtoull(peer_answer(java, waiting, WOKEN_MS), NULL, 10);
     assert_true(ours > 0 && ours < theirs);
+    asked = scripts_run();
     struct caller *caller = caller_start(lock, LONG_MS);
-    await_lock_listeners("guard", 1);
+    await_lock_waiters("guard", 1, asked);
     PEER_SAYS("ok", java, "T1", "fenced guard unlock");
     ASSERT_OK(caller_end(caller, NULL));
     assert_true(theirs < pawl_lock_token(lock));

@@ -29,8 +29,9 @@ static void our_break_ends_javas_hold_and_wakes_its_waiters(void **state)
     (void)state;
     pawl_lock *lock = own_lock(open_client(server_url(server), NULL), "broken", LONG_MS, true);
     PEER_SAYS("ok", java, "T1", "lock broken lock %d", LONG_MS);
+    const int64_t asked = scripts_run();
     const unsigned waiting = peer_ask(java, "T2", "lock broken lock %d", LONG_MS);
-    await_lock_listeners("broken", 1);
+    await_lock_waiters("broken", 1, asked);
     ASSERT_OK(pawl_lock_break(lock));
     PEER_ANSWERS("ok", java, waiting, WOKEN_MS);
     PEER_SAYS("threw IllegalMonitorStateException...", java, "T1", "lock broken unlock");

@@ -9,8 +9,9 @@ static void a_java_waiter_is_woken_by_our_release(void **state)
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
     PEER_SAYS("false", java, "T1", "lock wake-java tryLock");
     PEER_SAYS("true", java, "T1", "lock wake-java isLocked");
+    const int64_t asked = scripts_run();
     const unsigned waiting = peer_ask(java, "T1", "lock wake-java lock %d", LONG_MS);
-    await_lock_listeners("wake-java", 1);
+    await_lock_waiters("wake-java", 1, asked);
     assert_true(peer_is_waiting(java, waiting));
     ASSERT_OK(pawl_lock_release(lock));
     PEER_ANSWERS("ok", java, waiting, WOKEN_MS);
@@ -30,8 +31,9 @@ static void our_waiter_hears_javas_release(void **state)
     for (int round = 0; round < 5 && took_ms >= HEARD_MS; round++) {
         PEER_SAYS("ok", java, "T1", "lock wake-c lock %d", LONG_MS);
         ASSERT_STATUS(PAWL_BUSY, pawl_lock_acquire(lock, PAWL_TRY));
+        const int64_t asked = scripts_run();
         struct caller *caller = caller_start(lock, LONG_MS);
-        await_lock_listeners("wake-c", 1);
+        await_lock_waiters("wake-c", 1, asked);
         assert_true(caller_is_waiting(caller));
         PEER_SAYS("ok", java, "T1", "lock wake-c unlock");
         ASSERT_OK(caller_end(caller, &took_ms));
@@ -68,12 +70,14 @@ static void both_make_the_same_keys_of_any_name(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         pawl_lock *lock = own_handle(client, names[i][0], LONG_MS, true);
         ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
+        int64_t asked = scripts_run();
         const unsigned waiting = peer_ask(java, "T1", "lock %s lock %d", names[i][0], LONG_MS);
-        await_listeners(names[i][1], 1);
+        await_waiters(names[i][1], 1, asked);
         ASSERT_OK(pawl_lock_release(lock));
         PEER_ANSWERS("ok", java, waiting, WOKEN_MS);
+        asked = scripts_run();
         struct caller *caller = caller_start(lock, LONG_MS);
-        await_listeners(names[i][1], 1);
+        await_waiters(names[i][1], 1, asked);
         PEER_SAYS("ok", java, "T1", "lock %s unlock", names[i][0]);
         ASSERT_OK(caller_end(caller, NULL));
         ASSERT_OK(pawl_lock_release(lock));
@@ -118,6 +122,7 @@ static void everybody_who_waits_gets_a_turn(void **state)
     pawl_lock *first = own_handle(open_client(server_url(server), NULL), "line", LONG_MS, true);
     ASSERT_OK(pawl_lock_acquire(first, PAWL_TRY));
     pawl_client *client = open_client(server_url(server), NULL);
+    const int64_t asked_before = scripts_run();
     unsigned asked[EACH];
     struct caller *callers[EACH];
     for (int i = 0; i < EACH; i++) {
@@ -127,7 +132,7 @@ static void everybody_who_waits_gets_a_turn(void **state)
         peer_ask(java, thread, "lock line unlock");
         callers[i] = caller_start_turn(own_handle(client, "line", LONG_MS, true), LONG_MS);
     }
-    await_lock_listeners("line", 2);
+    await_lock_waiters("line", 2, asked_before + 2 * (EACH - 1));
     ASSERT_OK(pawl_lock_release(first));
     for (int i = 0; i < EACH; i++) {
         ASSERT_OK(caller_end(callers[i], NULL));

@@ -3,7 +3,7 @@
  * what each learns when the other takes a lock away or dies.
  *
  * One redis-server and one Java process serve all cases; every case begins with an empty server.
- * Run by run.sh, which says where Redisson is. */
+ * Run by run.sh, which says where Redisson is. An argument is a pattern for the names of cases. */
 #include "common.h"
 
 struct server *server;
@@ -13,6 +13,9 @@ int main(int argc, char *argv[])
 {
     static const struct child_role roles[] = {{"holder", hold_until_killed}};
     child_dispatch(argc, argv, roles, 1);
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     server = server_start(NULL);
     java = peer_start(server_url(server), WATCHDOG_MS);
     const char *wanted = getenv("PAWL_INTEROP_VERSION");

@@ -9,7 +9,7 @@
 # that does not compile is a failure.
 set -euo pipefail
 
-version=$1 directory=$2
+version=$1 directory=${2:?}
 shift 2
 java_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/java" && pwd)
 skipped=77
@@ -27,7 +27,7 @@ done
 
 mkdir -p "$directory"
 if [[ ! $directory/lib.complete -nt $java_dir/pom.xml ]]; then
-    rm -rf "$directory/lib"
+    rm -rf "${directory:?}/lib"
     timeout "$fetch_seconds" mvn -q -B -f "$java_dir/pom.xml" "-Dredisson.version=$version" \
         org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
         "-DoutputDirectory=$directory/lib" -DincludeScope=runtime >"$directory/maven.log" 2>&1 || {
@@ -37,7 +37,7 @@ if [[ ! $directory/lib.complete -nt $java_dir/pom.xml ]]; then
     touch "$directory/lib.complete"
 fi
 
-rm -rf "$directory/classes"
+rm -rf "${directory:?}/classes"
 javac -Werror -Xlint:all,-processing,-classfile -cp "$directory/lib/*" -d "$directory/classes" \
     "$java_dir"/peer/*.java
 
