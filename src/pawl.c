@@ -144,14 +144,33 @@ static pawl_status check_owner(const pawl_client *client, const pawl_lock_option
     return PAWL_OK;
 }
 
+static enum pawl__family family_of(pawl_kind kind)
+{
+    switch (kind) {
+    case PAWL_MUTEX:
+        break;
+    case PAWL_FAIR:
+        return PAWL__FAMILY_FAIR;
+    case PAWL_READ:
+    case PAWL_WRITE:
+        return PAWL__FAMILY_SHARED;
+    case PAWL_SPIN:
+        return PAWL__FAMILY_SPIN;
+    case PAWL_PLAIN:
+        return PAWL__FAMILY_PLAIN;
+    }
+    return PAWL__FAMILY_MUTEX;
+}
+
 static pawl_status check_lock_options(const pawl_client *client, const pawl_lock_options *options)
 {
     if ((unsigned)options->kind > PAWL_PLAIN) {
         return pawl__fail(PAWL_INVALID, "kind is not one of pawl_kind");
     }
-    if (options->kind != PAWL_MUTEX) {
-        return pawl__fail(
-            PAWL_UNSUPPORTED, "the %s engine has PAWL_MUTEX only", client->engine->name);
+    const enum pawl__family family = family_of(options->kind);
+    if ((client->engine->families & PAWL__FAMILY_BIT(family)) == 0) {
+        return pawl__fail(PAWL_UNSUPPORTED, "the %s engine cannot keep %s", client->engine->name,
+            pawl__family_word(family));
     }
     if (options->handoff != 0) {
         return pawl__fail(PAWL_UNSUPPORTED, "the %s engine has no hand-off; leave handoff 0",
@@ -173,6 +192,7 @@ static pawl_lock *lock_new(pawl_client *client, const char *name, const pawl_loc
         handle->owner = options->same_owner_as != NULL ? options->same_owner_as->handle.owner
                                                        : pawl__owner_new();
     }
+    handle->kind = options->kind;
     handle->reentry = options->reentry == PAWL_REENTRY_ALLOW ||
                       (options->reentry == PAWL_REENTRY_DEFAULT && !by_handle);
     handle->renew = options->renew;
@@ -204,7 +224,7 @@ static pawl_status open_lock(
     }
     pawl_status status = PAWL_MISUSE;
     if (pawl__call_enter(client)) {
-        status = pawl__client_attach(client, lock, name);
+        status = pawl__client_attach(client, lock, name, family_of(options->kind));
         pawl__call_leave(client);
     } else {
         pawl__fail(PAWL_MISUSE, "the client is closed");
@@ -250,7 +270,11 @@ pawl_status pawl_lock_close(pawl_lock *lock)
     if (status == PAWL_OK) {
         status = pawl__check_may_wait("pawl_lock_close()");
     }
-    return status == PAWL_OK ? pawl__client_detach(lock->client, lock) : status;
+    if (status != PAWL_OK) {
+        return status;
+    }
+    return lock->composite != NULL ? lock->composite->close(lock)
+                                   : pawl__client_detach(lock->client, lock);
 }
 
 /* ===== Calls on a lock ===== */
@@ -260,17 +284,8 @@ static uint64_t owner_of(const pawl_lock *lock)
     return lock->handle.owner != 0 ? lock->handle.owner : pawl__owner_of_thread();
 }
 
-/* The caller's hold as it is now. */
-struct hold {
-    bool valid; /* false: lost, and still to be released */
-    unsigned count;
-    uint64_t id;
-    uint64_t token;
-    int64_t left_us; /* PAWL__NEVER: no limit */
-};
-
 /* Inside the client and the lock. False: the caller has none. */
-static bool peek(pawl_lock *lock, struct hold *hold_out)
+static bool peek(pawl_lock *lock, struct pawl__hold *hold_out)
 {
     pawl_client *client = lock->client;
     pawl__client_lock(client);
@@ -280,20 +295,26 @@ static bool peek(pawl_lock *lock, struct hold *hold_out)
     bool found = tenure != NULL;
     if (found) {
         bool limited = tenure->deadline_us != PAWL__NEVER;
-        *hold_out = (struct hold){tenure->state == PAWL__TENURE_HELD, tenure->count, tenure->id,
-            tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
+        *hold_out = (struct pawl__hold){tenure->state == PAWL__TENURE_HELD, tenure->count,
+            tenure->id, tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
     }
     pawl__client_unlock(client, false);
     return found;
 }
 
 /* The same from outside. */
-static bool look(const pawl_lock *lock, struct hold *hold_out)
+static bool look(const pawl_lock *lock, struct pawl__hold *hold_out)
 {
-    if (pawl__check_lock(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
+    if (pawl__check_lock(lock) != PAWL_OK) {
         return false;
     }
     pawl_lock *self = lock->self;
+    if (self->composite != NULL) {
+        return self->composite->look(self, hold_out);
+    }
+    if (!pawl__call_enter(self->client)) {
+        return false;
+    }
     pawl_client *client = self->client;
     pawl__lock_enter(self);
     bool found = peek(self, hold_out);
@@ -311,7 +332,7 @@ static void write_owner(const pawl_client *client, uint64_t id, char owner[PAWL_
 /* Whether the holder that the backend names is the caller, validly. */
 static bool is_holder(pawl_lock *lock, const char *holder)
 {
-    struct hold hold;
+    struct pawl__hold hold;
     char owner[PAWL_OWNER_SIZE];
     if (!peek(lock, &hold) || !hold.valid) {
         return false;
@@ -343,6 +364,9 @@ static pawl_status run(pawl_lock *lock, struct pawl__request *request, const cha
     }
     if (status != PAWL_OK) {
         return status;
+    }
+    if (lock->composite != NULL) {
+        return lock->composite->run(lock, request);
     }
     pawl_client *client = lock->client;
     if (!pawl__call_enter(client)) {
@@ -391,13 +415,13 @@ pawl_status pawl_lock_extend(pawl_lock *lock, int64_t lease_ms)
 
 uint64_t pawl_lock_token(const pawl_lock *lock)
 {
-    struct hold hold;
+    struct pawl__hold hold;
     return look(lock, &hold) && hold.valid ? hold.token : 0;
 }
 
 int64_t pawl_lock_remaining_ms(const pawl_lock *lock)
 {
-    struct hold hold;
+    struct pawl__hold hold;
     if (!look(lock, &hold) || !hold.valid) {
         return 0;
     }
@@ -409,7 +433,7 @@ int64_t pawl_lock_remaining_ms(const pawl_lock *lock)
 
 unsigned pawl_lock_hold_count(const pawl_lock *lock)
 {
-    struct hold hold;
+    struct pawl__hold hold;
     return look(lock, &hold) ? hold.count : 0;
 }
 
@@ -426,7 +450,7 @@ static pawl_status no_hold(const pawl_lock *lock, bool lost)
 
 pawl_status pawl_lock_owner(const pawl_lock *lock, char *owner_out, size_t size)
 {
-    struct hold hold;
+    struct pawl__hold hold;
     char owner[PAWL_OWNER_SIZE];
     if (owner_out == NULL || size == 0) {
         return pawl__fail(PAWL_INVALID, "owner_out is NULL, or has no room");
@@ -436,7 +460,11 @@ pawl_status pawl_lock_owner(const pawl_lock *lock, char *owner_out, size_t size)
     if (!found || !hold.valid) {
         return no_hold(lock, found);
     }
-    write_owner(lock->client, hold.id, owner);
+    if (lock->composite != NULL) {
+        lock->composite->owner(lock->self, owner);
+    } else {
+        write_owner(lock->client, hold.id, owner);
+    }
     if (strlen(owner) >= size) {
         return pawl__fail(PAWL_INVALID, "owner_out has room for %zu bytes; PAWL_OWNER_SIZE is %d",
             size, PAWL_OWNER_SIZE);
@@ -492,6 +520,9 @@ static pawl_status start_async(
         return pawl__fail(
             PAWL_INVALID, "an asynchronous call needs `done`, and a PAWL_OWNER_HANDLE lock");
     }
+    if (lock->composite != NULL) {
+        return lock->composite->start(lock, kind, wait_us, done, arg);
+    }
     pawl_client *client = lock->client;
     if (!pawl__call_enter(client)) {
         return pawl__fail(PAWL_MISUSE, "the client is closed");
@@ -532,10 +563,17 @@ pawl_status pawl_lock_release_async(pawl_lock *lock, pawl_callback done, void *a
 
 void pawl_lock_cancel(pawl_lock *lock)
 {
-    if (pawl__check_lock(lock) != PAWL_OK || !pawl__call_enter(lock->client)) {
+    if (pawl__check_lock(lock) != PAWL_OK) {
+        return;
+    }
+    if (lock->composite != NULL) {
+        lock->composite->cancel(lock);
         return;
     }
     pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return;
+    }
     pawl__lock_enter(lock);
     pawl__client_lock(client);
     pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());

@@ -107,11 +107,11 @@ static void on_complete(struct pawl__host *host, struct pawl__op *ops)
     pawl__client_unlock(client, false);
 }
 
-static void on_wake(struct pawl__host *host, const char *name, size_t name_size)
+static void on_wake(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
     struct pawl_client *client = client_of(host);
     pawl__client_lock(client);
-    pawl__machine_wake(&client->machine, name, name_size, pawl__now_us());
+    pawl__machine_wake(&client->machine, name, name_size, id, pawl__now_us());
     pawl__client_unlock(client, false);
 }
 
@@ -323,11 +323,27 @@ pawl_status pawl__client_open(
 
 /* ===== Locks of a client ===== */
 
-static pawl_status attach(struct pawl_client *client, struct pawl_lock *lock, const char *name)
+/* A name that is known already by other rules. */
+static pawl_status refuse_family(const char *name, enum pawl__family other)
+{
+    char shown[128];
+    return pawl__fail(PAWL_INVALID,
+        "'%s' is open in this client as %s; give different things different names",
+        pawl__printable(name, strlen(name), shown, sizeof shown), pawl__family_word(other));
+}
+
+static pawl_status attach(
+    struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
 {
     bool fresh = false;
     pawl__client_lock(client);
-    struct pawl__name *record = pawl__machine_name(&client->machine, name, strlen(name), &fresh);
+    struct pawl__name *record =
+        pawl__machine_name(&client->machine, name, strlen(name), family, &fresh);
+    if (record != NULL && record->place->family != family) {
+        const enum pawl__family other = record->place->family;
+        pthread_mutex_unlock(&client->mutex);
+        return refuse_family(name, other);
+    }
     if (record != NULL) {
         pawl__handle_attach(&lock->handle, record);
         pawl__list_push(&client->locks, &lock->node);
@@ -351,10 +367,10 @@ static pawl_status attach(struct pawl_client *client, struct pawl_lock *lock, co
 }
 
 pawl_status pawl__client_attach(
-    struct pawl_client *client, struct pawl_lock *lock, const char *name)
+    struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
 {
     pthread_mutex_lock(&client->opening);
-    pawl_status status = attach(client, lock, name);
+    pawl_status status = attach(client, lock, name, family);
     pthread_mutex_unlock(&client->opening);
     return status;
 }

@@ -16,6 +16,7 @@
 #ifndef PAWL_CORE_CLIENT_H
 #define PAWL_CORE_CLIENT_H
 
+#include "core/composite.h"
 #include "core/machine.h"
 
 #include <pthread.h>
@@ -28,6 +29,7 @@ struct pawl_lock {
     struct pawl__list node; /* in the client's locks */
     char *name;             /* for sentences; the handle's own record may go first */
     uint64_t forks;         /* of the process that opened it */
+    const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
     _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
     pawl_event_callback on_risk;
     pawl_event_callback on_lost;
@@ -101,9 +103,10 @@ pawl_status pawl__client_open(
 pawl_status pawl__client_close(struct pawl_client *client);
 void pawl__client_free(struct pawl_client *client);
 
-/* Give the lock its name: the record is shared by all locks of this name. Sets the last error. */
+/* Give the lock its name: the record is shared by all locks of this name and family. Sets the last
+ * error. */
 pawl_status pawl__client_attach(
-    struct pawl_client *client, struct pawl_lock *lock, const char *name);
+    struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family);
 pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lock);
 
 /* Close a watch, with or after its client. */

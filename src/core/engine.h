@@ -33,25 +33,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Which rules a name follows in the backend. In one client a name has one family at a time. */
+enum pawl__family {
+    PAWL__FAMILY_MUTEX,
+    PAWL__FAMILY_FAIR,   /* waiters stand in a queue that the backend keeps, each for itself */
+    PAWL__FAMILY_SHARED, /* read/write: op->as says which */
+    PAWL__FAMILY_SPIN,   /* a mutex whose release tells nobody */
+    PAWL__FAMILY_PLAIN,  /* the textbook lock: no token, and its release tells nobody */
+    PAWL__FAMILY_SEMAPHORE,
+    PAWL__FAMILY_PERMITS, /* a semaphore whose permits have ids and leases */
+    PAWL__FAMILY_LATCH
+};
+
 /* One name, as the engine knows it. The core allocates engine->place_size bytes that begin with
  * this struct; what follows is the engine's (prepared keys, a descriptor, ...). A place outlives
  * every operation on it. */
 struct pawl__place {
     const char *name; /* 1 to PAWL__NAME_SIZE_MAX bytes, no NUL inside, NUL-terminated */
     size_t name_size;
+    enum pawl__family family;
     void *core; /* the core's own record of the name */
 };
 
 enum pawl__op_kind {
     PAWL__OP_ACQUIRE, /* give tenure `id` the lock if it is free or its own already */
-    PAWL__OP_RENEW,  /* if tenure `id` holds: let the lease end no earlier than lease_us from now */
-    PAWL__OP_VERIFY, /* only look whether tenure `id` holds; change nothing */
-    PAWL__OP_COUNT,  /* if tenure `id` holds: show `count` to people who look; lease untouched */
-    PAWL__OP_RELEASE, /* if tenure `id` holds: free the lock and wake who waits */
+    PAWL__OP_RENEW,   /* if tenure `id` holds: let the lease end no earlier than lease_us from now.
+                         SHARED: a hold for writing becomes one for reading, if `as` says so */
+    PAWL__OP_VERIFY,  /* only look whether tenure `id` holds; change nothing */
+    PAWL__OP_COUNT,   /* if tenure `id` holds: show `count` to people who look; lease untouched */
+    PAWL__OP_RELEASE, /* if tenure `id` holds: free the lock and wake who waits. FAIR: whether or
+                         not it holds, take it out of the queue */
     PAWL__OP_PASS,    /* if tenure `id` holds: give the lock to tenure `heir_id`, see `offer` */
     PAWL__OP_INSPECT, /* fill op->info */
     PAWL__OP_BREAK,   /* free the lock, whoever holds it, and wake who waits */
-    PAWL__OP_WATCH,   /* from now on call host->wake() whenever this name may have become free */
+    PAWL__OP_WATCH,   /* from now on call host->wake() whenever this name may have become free.
+                         FAIR: whenever it may be the turn of tenure `id` */
     PAWL__OP_UNWATCH
 };
 
@@ -81,7 +97,10 @@ struct pawl__op {
     bool offer; /* pass: offer the lock to waiters of other clients first: if there are any, free it
                    (PAWL__LEFT) instead of passing it on */
     bool lazy;  /* nobody waits for the answer: it may be read when something else is */
+    bool queue; /* acquire, FAIR: if it is not given now, stand in the backend's queue for it */
+    pawl_kind as;        /* SHARED: PAWL_READ or PAWL_WRITE */
     unsigned count;      /* count: the number to show */
+    unsigned tokens;     /* acquire, pass: so many in a row are for this grant; 0: one */
     uint64_t id;         /* the tenure */
     uint64_t heir_id;    /* pass: the tenure that gets it */
     int64_t lease_us;    /* acquire, renew; pass: the heir's */
@@ -96,7 +115,7 @@ struct pawl__op {
                     take effect after this one */
     bool others; /* release: waiters of other clients were told */
     int64_t hint_us; /* HELD: the holder's lease ends in so long; < 0: unknown */
-    uint64_t token;  /* acquire, pass: DONE */
+    uint64_t token;  /* acquire, pass: DONE: the first one */
     char *error; /* a sentence from pawl__format(), or NULL; belongs to the core after completion */
     pawl_lock_info
         *info; /* inspect: filled by the engine: held, hold_count, remaining_ms, token, holder */
@@ -122,8 +141,9 @@ struct pawl__host {
     /* The operations of this list (linked by next) have ended. They belong to the core again. */
     void (*complete)(struct pawl__host *host, struct pawl__op *ops);
 
-    /* This name may have become free. NULL: any name may have (messages may have been missed). */
-    void (*wake)(struct pawl__host *host, const char *name, size_t name_size);
+    /* This name may have become free. NULL: any name may have (messages may have been missed). With
+     * an id, it may be the turn of that tenure alone; 0: of anybody. */
+    void (*wake)(struct pawl__host *host, const char *name, size_t name_size, uint64_t id);
 
     /* Proof that tenure `id` of this name has lost the lock. */
     void (*lost)(struct pawl__host *host, const char *name, size_t name_size, uint64_t id);
@@ -154,6 +174,8 @@ struct pawl__hint {
     pawl_change change;                 /* what the backend says that happened; 0: just look */
 };
 
+#define PAWL__FAMILY_BIT(family) (1U << (family))
+
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
 
 struct pawl__engine {
@@ -162,9 +184,10 @@ struct pawl__engine {
     size_t place_size;
 
     /* What the backend can do beyond the duties of every engine. */
-    bool expires;  /* the backend itself ends a lease that is not renewed */
-    bool sessions; /* a renewed hold lives as long as this process: no deadline, no renewals */
-    bool passes;   /* knows PAWL__OP_PASS */
+    bool expires;      /* the backend itself ends a lease that is not renewed */
+    bool sessions;     /* a renewed hold lives as long as this process: no deadline, no renewals */
+    bool passes;       /* knows PAWL__OP_PASS, for the family MUTEX */
+    unsigned families; /* it can keep: a bit for each, PAWL__FAMILY_BIT() */
 
     /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the
      * engine. */

@@ -116,9 +116,10 @@ struct pawl__request {
 struct pawl__handle {
     struct pawl__name *name;
     struct pawl__list node; /* in its name's handles */
-    uint64_t owner;         /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
-    bool closed;            /* the driver's: its waits end at once */
-    bool detached;          /* closed for good: its name may be gone */
+    pawl_kind kind;
+    uint64_t owner; /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
+    bool closed;    /* the driver's: its waits end at once */
+    bool detached;  /* closed for good: its name may be gone */
     bool reentry;
     bool renew;
     bool unawaited;
@@ -262,10 +263,15 @@ bool pawl__machine_init(struct pawl__machine *machine);
 void pawl__machine_fini(struct pawl__machine *machine);
 
 /* The name's record, made with its place (of engine->place_size bytes) if it is new. `fresh_out`
- * says that the driver has yet to open the place. NULL: no memory. A handle must be attached to it
- * before the next call. */
-struct pawl__name *pawl__machine_name(
-    struct pawl__machine *machine, const char *name, size_t name_size, bool *fresh_out);
+ * says that the driver has yet to open the place. NULL: no memory. It may be of another family than
+ * asked for, and is not to be used then. Otherwise a handle must be attached to it before the next
+ * call. */
+struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char *name,
+    size_t name_size, enum pawl__family family, bool *fresh_out);
+
+/* "a mutex" */
+const char *pawl__family_word(enum pawl__family family);
+
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);
 
 /* Detach for good: ends its waits, forgets it in every hold. What it holds must have been released
@@ -305,7 +311,7 @@ void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us);
 /* The name may be free (NULL: any may), this tenure is lost, the backend is back: as the host of
  * engine.h. */
 void pawl__machine_wake(
-    struct pawl__machine *machine, const char *name, size_t name_size, int64_t now_us);
+    struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us);
 void pawl__machine_lost(
     struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us);
 void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us);

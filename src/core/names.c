@@ -7,7 +7,31 @@
 
 #include <string.h>
 
-static struct pawl__name *name_new(struct pawl__machine *machine, const char *text, size_t size)
+const char *pawl__family_word(enum pawl__family family)
+{
+    switch (family) {
+    case PAWL__FAMILY_MUTEX:
+        return "a mutex";
+    case PAWL__FAMILY_FAIR:
+        return "a fair lock";
+    case PAWL__FAMILY_SHARED:
+        return "a read/write lock";
+    case PAWL__FAMILY_SPIN:
+        return "a spin lock";
+    case PAWL__FAMILY_PLAIN:
+        return "a plain lock";
+    case PAWL__FAMILY_SEMAPHORE:
+        return "a semaphore";
+    case PAWL__FAMILY_PERMITS:
+        return "a semaphore with leased permits";
+    case PAWL__FAMILY_LATCH:
+        return "a latch";
+    }
+    return "something else";
+}
+
+static struct pawl__name *name_new(
+    struct pawl__machine *machine, const char *text, size_t size, enum pawl__family family)
 {
     struct pawl__name *name = pawl__alloc(sizeof *name);
     struct pawl__place *place = pawl__alloc(machine->engine->place_size);
@@ -21,6 +45,7 @@ static struct pawl__name *name_new(struct pawl__machine *machine, const char *te
     memcpy(copy, text, size);
     place->name = copy;
     place->name_size = size;
+    place->family = family;
     place->core = name;
     name->text = copy;
     name->place = place;
@@ -37,13 +62,13 @@ static struct pawl__name *name_new(struct pawl__machine *machine, const char *te
     return name;
 }
 
-struct pawl__name *pawl__machine_name(
-    struct pawl__machine *machine, const char *name, size_t name_size, bool *fresh_out)
+struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char *name,
+    size_t name_size, enum pawl__family family, bool *fresh_out)
 {
     struct pawl__map_node *node = pawl__map_find(&machine->names, name, name_size);
     *fresh_out = node == NULL;
     return node != NULL ? PAWL__CONTAINER(node, struct pawl__name, node)
-                        : name_new(machine, name, name_size);
+                        : name_new(machine, name, name_size, family);
 }
 
 void pawl__name_free(struct pawl__name *name)

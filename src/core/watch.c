@@ -93,8 +93,9 @@ static void wake(struct pawl__machine *machine, struct pawl__name *name, int64_t
 }
 
 void pawl__machine_wake(
-    struct pawl__machine *machine, const char *name, size_t name_size, int64_t now_us)
+    struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us)
 {
+    (void)id;
     struct pawl__map_node *node = NULL;
     if (name != NULL) {
         node = pawl__map_find(&machine->names, name, name_size);

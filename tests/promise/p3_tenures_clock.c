@@ -23,7 +23,7 @@ static const struct pawl__tenure *hold_of(uint64_t owner)
 /* Something of this tenure reaches the backend, long after it was sent. */
 static enum pawl__answer late_copy(enum pawl__op_kind kind, uint64_t id)
 {
-    struct pawl__place place = {"x", 1, NULL};
+    struct pawl__place place = {.name = "x", .name_size = 1};
     struct pawl__op op = {.place = &place,
         .kind = kind,
         .id = id,

@@ -24,7 +24,7 @@ static bool is_held(void)
 /* The backend carries out a copy of this tenure's acquire. */
 static void copy_arrives(uint64_t id)
 {
-    struct pawl__place place = {"x", 1, NULL};
+    struct pawl__place place = {.name = "x", .name_size = 1};
     struct pawl__op op = {
         .place = &place, .kind = PAWL__OP_ACQUIRE, .id = id, .lease_us = LEASE_US};
     pawl__memory_apply(&stage.table, &stage.client, &op, stage.now_us);

@@ -102,7 +102,8 @@ void stage_open(struct stage *stage, struct pawl__handle *handle, const char *na
     handle->renew = renew;
     handle->reentry = true;
     handle->warn_us = lease_us / 3;
-    struct pawl__name *record = pawl__machine_name(&stage->machine, name, strlen(name), &fresh);
+    struct pawl__name *record =
+        pawl__machine_name(&stage->machine, name, strlen(name), PAWL__FAMILY_MUTEX, &fresh);
     pawl__handle_attach(handle, record);
 }
 
@@ -179,7 +180,7 @@ static void wake_watchers(struct stage *stage)
     for (; watch != NULL; watch = pawl__memory_woken(&stage->table)) {
         if (watch->client == &stage->client) {
             const char *name = watch->entry->name;
-            pawl__machine_wake(&stage->machine, name, strlen(name), stage->now_us);
+            pawl__machine_wake(&stage->machine, name, strlen(name), 0, stage->now_us);
         }
     }
 }
@@ -241,7 +242,7 @@ void stage_jump(struct stage *stage, int64_t duration_us)
 bool stage_stranger_gets(struct stage *stage, const char *name, int64_t lease_us)
 {
     static uint64_t ids = 1000;
-    struct pawl__place place = {name, strlen(name), NULL};
+    struct pawl__place place = {.name = name, .name_size = strlen(name)};
     struct pawl__op op = {.place = &place,
         .kind = PAWL__OP_ACQUIRE,
         .id = ids++,

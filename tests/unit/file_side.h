@@ -74,8 +74,10 @@ static inline void side_complete(struct pawl__host *host, struct pawl__op *ops)
     pthread_mutex_unlock(&side->mutex);
 }
 
-static inline void side_wake(struct pawl__host *host, const char *name, size_t name_size)
+static inline void side_wake(
+    struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
+    (void)id;
     struct side *side = side_of(host);
     pthread_mutex_lock(&side->mutex);
     side->wakes++;

@@ -32,8 +32,9 @@ static void ignore_completed(struct pawl__host *host, struct pawl__op *ops)
     (void)ops;
 }
 
-static void ignore_wake(struct pawl__host *host, const char *name, size_t name_size)
+static void ignore_wake(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
+    (void)id;
     (void)host;
     (void)name;
     (void)name_size;

@@ -264,8 +264,9 @@ static void on_complete(struct pawl__host *host, struct pawl__op *ops)
     }
 }
 
-static void on_wake(struct pawl__host *host, const char *name, size_t name_size)
+static void on_wake(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
+    (void)id;
     struct side *side = PAWL__CONTAINER(host, struct side, host);
     if (side->closed) {
         side->heard_when_closed = true;

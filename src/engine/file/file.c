@@ -152,6 +152,7 @@ extern const struct pawl__engine pawl__engine_file;
 const struct pawl__engine pawl__engine_file = {
     .name = "file",
     .schemes = schemes,
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
     .place_size = sizeof(struct pawl__file_place),
     .expires = false,
     .sessions = true,

@@ -437,7 +437,7 @@ static void tell(struct pawl__file_engine *self, struct pawl__file_place *place)
         self->host->lost(self->host, name, name_size, lost_id);
     }
     if (wake) {
-        self->host->wake(self->host, name, name_size);
+        self->host->wake(self->host, name, name_size, 0);
     }
     pthread_mutex_lock(&self->mutex);
 }

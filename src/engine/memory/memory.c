@@ -211,7 +211,7 @@ static void wake_due(struct pawl__memory_table *table)
         memcpy(name, watch->entry->name, name_size);
         woken->visitors++;
         unlock();
-        woken->host->wake(woken->host, name, name_size);
+        woken->host->wake(woken->host, name, name_size, 0);
         lock();
         if (--woken->visitors == 0) {
             pthread_cond_broadcast(&visitors_left);
@@ -427,6 +427,7 @@ static const char *const schemes[] = {"memory", NULL};
 const struct pawl__engine pawl__engine_memory = {
     .name = "memory",
     .schemes = schemes,
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .sessions = false,

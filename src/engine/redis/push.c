@@ -45,7 +45,7 @@ static void wake_names(struct pawl__push *push)
         uint16_t size;
         const char *entry = pawl__buffer_data(&push->woken);
         memcpy(&size, entry, sizeof size);
-        push->host->wake(push->host, entry + sizeof size, size);
+        push->host->wake(push->host, entry + sizeof size, size, 0);
         pawl__buffer_consume(&push->woken, sizeof size + size);
     }
 }
@@ -67,7 +67,7 @@ static void deliver(struct pawl__push *push, struct pawl__effects *effects)
     pawl__effects_deliver(effects, push->host);
     wake_names(push);
     if (all) {
-        push->host->wake(push->host, NULL, 0);
+        push->host->wake(push->host, NULL, 0, 0);
     }
     pthread_mutex_lock(&push->mutex);
 }

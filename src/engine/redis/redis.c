@@ -219,6 +219,7 @@ static const char *const schemes[] = {"redis", "redis+unix", NULL};
 const struct pawl__engine pawl__engine_redis = {
     .name = "redis",
     .schemes = schemes,
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
     .place_size = sizeof(struct pawl__redis_place),
     .expires = true,
     .sessions = false,

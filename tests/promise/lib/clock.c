@@ -92,7 +92,7 @@ pawl_status clock_ended(struct pawl__request *request)
 
 void clock_break_quietly(void)
 {
-    struct pawl__place place = {"x", 1, NULL};
+    struct pawl__place place = {.name = "x", .name_size = 1};
     struct pawl__op op = {.place = &place, .kind = PAWL__OP_BREAK};
     pawl__memory_apply(&stage.table, &stage.stranger, &op, stage.now_us);
     assert_int_equal(op.answer, PAWL__DONE);

@@ -116,7 +116,7 @@ static void wake(struct sim_client *client, unsigned name)
     const struct pawl__place *place = &client->world->places[name];
     sim_say(client->world, client, "hears that name %u may be free", name);
     sim_client_begin(client);
-    pawl__machine_wake(&client->machine, place->name, place->name_size, sim_now(client));
+    pawl__machine_wake(&client->machine, place->name, place->name_size, 0, sim_now(client));
     sim_client_end(client);
 }
 
@@ -416,8 +416,8 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
     const struct pawl__place *place = &world->places[handle->name];
     bool fresh;
     sim_client_begin(client);
-    struct pawl__name *name =
-        pawl__machine_name(&client->machine, place->name, place->name_size, &fresh);
+    struct pawl__name *name = pawl__machine_name(
+        &client->machine, place->name, place->name_size, PAWL__FAMILY_MUTEX, &fresh);
     world->in_machine = false;
     if (name != NULL) {
         pawl__handle_attach(&handle->handle, name);

@@ -372,7 +372,7 @@ void sim_net_reconnect(struct sim_client *client)
     pawl__machine_reconnected(&client->machine, sim_now(client));
     sim_client_end(client);
     sim_client_begin(client);
-    pawl__machine_wake(&client->machine, NULL, 0, sim_now(client));
+    pawl__machine_wake(&client->machine, NULL, 0, 0, sim_now(client));
     sim_client_end(client);
 }
 
@@ -393,7 +393,7 @@ void sim_net_push_back(struct sim_client *client)
     if (client->wired) {
         subscribe_again(client);
         sim_client_begin(client);
-        pawl__machine_wake(&client->machine, NULL, 0, sim_now(client));
+        pawl__machine_wake(&client->machine, NULL, 0, 0, sim_now(client));
         sim_client_end(client);
     }
 }

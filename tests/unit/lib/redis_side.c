@@ -20,8 +20,9 @@ static void on_complete(struct pawl__host *host, struct pawl__op *ops)
     }
 }
 
-static void on_wake(struct pawl__host *host, const char *name, size_t name_size)
+static void on_wake(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
+    (void)id;
     struct side *side = side_of(host);
     if (name == NULL) {
         atomic_fetch_add(&side->wakes_of_all, 1);
