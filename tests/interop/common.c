@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #define DIGITS 20 /* of the number in the file, padded with zeros; the peer has the same */
@@ -67,6 +68,17 @@ void await_lock_waiters(const char *name, int count, int64_t asked)
     char channel[300];
     snprintf(channel, sizeof channel, "redisson_lock__channel:{%s}", name);
     await_waiters(channel, count, asked);
+}
+
+pawl_lock *own_kind(pawl_client *client, const char *name, pawl_kind kind, int64_t lease_ms)
+{
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.kind = kind;
+    options.owner = PAWL_OWNER_HANDLE;
+    options.lease_ms = lease_ms;
+    pawl_lock *lock = open_lock_with(client, name, &options);
+    cleanup_add(close_lock_in_cleanup, lock);
+    return lock;
 }
 
 /* ===== C callers that wait ===== */
@@ -272,16 +284,58 @@ void hammers_end(struct hammers *hammers, int64_t timeout_ms)
     ASSERT_OK(failed);
 }
 
-/* ===== The holder that is killed ===== */
+void count_together(const char *kind, pawl_kind our_kind, unsigned threads, unsigned rounds)
+{
+    const char *path = number_make();
+    pawl_client *client = open_client(server_url(server), NULL);
+    unsigned asked[HAMMERS_MAX];
+    assert_true(threads <= HAMMERS_MAX);
+    for (unsigned i = 0; i < threads; i++) {
+        char thread[16];
+        snprintf(thread, sizeof thread, "T%u", i);
+        asked[i] = peer_ask(java, thread, "%s count hammer %s %u", kind, path, rounds);
+    }
+    hammers_end(hammers_start(client, "count", our_kind, path, threads, rounds), 2 * LONG_MS);
+    for (unsigned i = 0; i < threads; i++) {
+        PEER_ANSWERS("ok", java, asked[i], 2 * LONG_MS);
+    }
+    assert_int_equal(number_read(path), 2 * threads * rounds);
+}
 
-int hold_until_killed(const struct child_pipes *pipes, const char *arg)
+/* ===== The process that is killed ===== */
+
+struct child *start_victim(const char *name, pawl_kind kind, int64_t lease_ms, int64_t wait_ms)
+{
+    char arg[2 * URL_SIZE];
+    snprintf(arg, sizeof arg, "%s %s %d %d %d", server_url(server), name, (int)kind, (int)lease_ms,
+        (int)wait_ms);
+    return child_start("victim", arg);
+}
+
+void await_victim(struct child *victim)
+{
+    char *line = child_read_line(victim, PATIENCE_MS);
+    assert_non_null(line);
+    assert_string_equal(line, "held");
+    free(line);
+}
+
+void kill_victim(struct child *victim)
+{
+    child_signal(victim, SIGKILL);
+    assert_int_equal(child_wait(victim, PATIENCE_MS), 128 + SIGKILL);
+}
+
+int victim_body(const struct child_pipes *pipes, const char *arg)
 {
     char url[URL_SIZE];
     char name[URL_SIZE];
+    int kind = 0;
     int lease_ms = 0;
-    assert_int_equal(sscanf(arg, "%511s %511s %d", url, name, &lease_ms), 3);
-    pawl_lock *lock = open_lock(open_client(url, NULL), name, lease_ms, true);
-    ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
+    int wait_ms = 0;
+    assert_int_equal(sscanf(arg, "%511s %511s %d %d %d", url, name, &kind, &lease_ms, &wait_ms), 5);
+    pawl_lock *lock = own_kind(open_client(url, NULL), name, (pawl_kind)kind, lease_ms);
+    ASSERT_OK(pawl_lock_acquire(lock, wait_ms));
     assert_int_equal(write(pipes->out, "held\n", 5), 5);
     for (;;) {
         pause();

@@ -33,10 +33,17 @@ int interop_begin(void **state);
 int run_mutex_cases(void);
 int run_loss_cases(void);
 int run_fenced_cases(void);
+int run_multi_cases(void);
+int run_spin_cases(void);
+int run_fair_cases(void);
+int run_shared_cases(void);
 
-/* A role of this program: acquire the lock and hold it until killed. The argument is
- * "URL NAME LEASE_MS". */
-int hold_until_killed(const struct child_pipes *pipes, const char *arg);
+/* A process of ours that dies: it waits so long for a lock of that kind and holds it until killed.
+ * await_victim() returns when it holds. victim_body is its role in main(). */
+struct child *start_victim(const char *name, pawl_kind kind, int64_t lease_ms, int64_t wait_ms);
+void await_victim(struct child *victim);
+void kill_victim(struct child *victim);
+int victim_body(const struct child_pipes *pipes, const char *arg);
 
 /* ===== Looking into the server ===== */
 
@@ -51,6 +58,11 @@ void await_lock_waiters(const char *name, int count, int64_t asked); /* a mutex 
 
 /* How many scripts the server has run without an error. */
 int64_t scripts_run(void);
+
+/* ===== Locks of any kind ===== */
+
+/* A lock that the clean-up closes, whose owner is the handle. */
+pawl_lock *own_kind(pawl_client *client, const char *name, pawl_kind kind, int64_t lease_ms);
 
 /* ===== C callers that wait ===== */
 
@@ -79,5 +91,8 @@ struct hammers;
 struct hammers *hammers_start(pawl_client *client, const char *name, pawl_kind kind,
     const char *path, unsigned threads, unsigned rounds);
 void hammers_end(struct hammers *hammers, int64_t timeout_ms);
+
+/* Threads of C and as many of Java, all under one lock of that kind: no addition may be lost. */
+void count_together(const char *kind, pawl_kind our_kind, unsigned threads, unsigned rounds);
 
 #endif

@@ -3,8 +3,6 @@
  * that both renew. */
 #include "common.h"
 
-#include <signal.h>
-
 #define SHORT_MS 1500
 
 static void javas_force_unlock_is_a_loss_that_we_report(void **state)
@@ -71,16 +69,10 @@ static void our_fixed_lease_ends_for_java(void **state)
 static void java_inherits_from_a_killed_process_of_ours(void **state)
 {
     (void)state;
-    char arg[URL_SIZE];
-    snprintf(arg, sizeof arg, "%s killed-c %d", server_url(server), SHORT_MS);
-    struct child *holder = child_start("holder", arg);
-    char *line = child_read_line(holder, PATIENCE_MS);
-    assert_non_null(line);
-    assert_string_equal(line, "held");
-    free(line);
+    struct child *victim = start_victim("killed-c", PAWL_MUTEX, SHORT_MS, PAWL_TRY);
+    await_victim(victim);
     PEER_SAYS("false", java, "T1", "lock killed-c tryLock %d %d", SHORT_MS + SHORT_MS / 2, LONG_MS);
-    child_signal(holder, SIGKILL);
-    assert_int_equal(child_wait(holder, PATIENCE_MS), 128 + SIGKILL);
+    kill_victim(victim);
     assert_true(is_locked(server, "killed-c"));
     PEER_SAYS("true", java, "T1", "lock killed-c tryLock %d %d", PATIENCE_MS, LONG_MS);
     PEER_SAYS("ok", java, "T1", "lock killed-c unlock");
