@@ -77,7 +77,8 @@ void peer_new_threads(struct peer *peer)
     peer->epoch++;
 }
 
-static unsigned ask(struct peer *peer, const char *thread, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static unsigned ask(
+    struct peer *peer, const char *thread, const char *format, va_list arguments)
 {
     char request[512];
     vsnprintf(request, sizeof request, format, arguments);
