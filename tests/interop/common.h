@@ -52,7 +52,8 @@ void await_listeners(const char *channel, int count);
 
 /* The same, until the waiters have also asked once more after they had subscribed, as they do on
  * both sides: until then a release is found by asking and not heard. `asked` is what
- * scripts_run() said before the waiters began; each of them runs two scripts. */
+ * scripts_run() said before the waiters began; each of them runs two scripts (but a client of ours
+ * only one if it has waited for this name before: use a new one). */
 void await_waiters(const char *channel, int count, int64_t asked);
 void await_lock_waiters(const char *name, int count, int64_t asked); /* a mutex with a plain name */
 
