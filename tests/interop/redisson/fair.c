@@ -134,6 +134,27 @@ static void a_dead_waiter_of_ours_is_passed_over(void **state)
     assert_nobody_queues("dead");
 }
 
+/* The same with a Java process that is killed, and one of ours behind it. */
+static void a_dead_waiter_of_java_is_passed_over(void **state)
+{
+    (void)state;
+    enum { SHORT_MS = 1500 };
+    pawl_client *client = open_client(server_url(server), NULL);
+    pawl_lock *first = own_kind(client, "dead-j", PAWL_FAIR, SHORT_MS);
+    ASSERT_OK(pawl_lock_acquire(first, PAWL_TRY));
+    struct peer *victim = peer_start(server_url(server), SHORT_MS);
+    peer_ask(victim, "T1", "fair dead-j tryLock %d %d", SHORT_MS, LONG_MS);
+    WAIT_UNTIL(server_integer(server, "LLEN " QUEUE, "dead-j") == 1, PATIENCE_MS);
+    peer_kill(victim);
+    pawl_lock *second = own_kind(client, "dead-j", PAWL_FAIR, SHORT_MS);
+    struct caller *caller = caller_start(second, LONG_MS);
+    WAIT_UNTIL(server_integer(server, "LLEN " QUEUE, "dead-j") == 2, PATIENCE_MS);
+    ASSERT_OK(pawl_lock_release(first));
+    ASSERT_OK(caller_end(caller, NULL));
+    ASSERT_OK(pawl_lock_release(second));
+    assert_nobody_queues("dead-j");
+}
+
 static void no_update_is_lost_in_the_queue(void **state)
 {
     (void)state;
@@ -148,6 +169,7 @@ int run_fair_cases(void)
         INTEROP_CASE(turns_are_in_the_order_of_arrival),
         INTEROP_CASE(who_gives_up_leaves_the_queue),
         INTEROP_CASE(a_dead_waiter_of_ours_is_passed_over),
+        INTEROP_CASE(a_dead_waiter_of_java_is_passed_over),
         INTEROP_CASE(no_update_is_lost_in_the_queue),
     };
     return cmocka_run_group_tests_name("interop: fair", tests, NULL, NULL);

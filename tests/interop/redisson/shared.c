@@ -180,6 +180,18 @@ static void a_killed_reader_of_ours_ends_with_its_lease(void **state)
     PEER_SAYS("true", java, "T1", "write killed-r tryLock %d %d", PATIENCE_MS, LONG_MS);
 }
 
+static void a_killed_reader_of_java_ends_with_its_lease(void **state)
+{
+    (void)state;
+    const struct halves ours = open_halves("killed-rj");
+    struct peer *victim = peer_start(server_url(server), SHORT_MS);
+    PEER_SAYS("ok", victim, "T1", "read killed-rj lock");
+    peer_kill(victim);
+    ASSERT_STATUS(PAWL_BUSY, pawl_lock_acquire(ours.write, PAWL_TRY));
+    ASSERT_OK(pawl_lock_acquire(ours.write, PATIENCE_MS));
+    PEER_SAYS("false", java, "T1", "read killed-rj tryLock");
+}
+
 static void writers_count_and_readers_see_them_whole(void **state)
 {
     (void)state;
@@ -219,6 +231,7 @@ int run_shared_cases(void)
         INTEROP_CASE(a_writer_may_become_a_reader),
         INTEROP_CASE(long_readers_of_both_are_renewed),
         INTEROP_CASE(a_killed_reader_of_ours_ends_with_its_lease),
+        INTEROP_CASE(a_killed_reader_of_java_ends_with_its_lease),
         INTEROP_CASE(writers_count_and_readers_see_them_whole),
         INTEROP_CASE(a_plain_lock_of_java_keeps_both_halves_out),
     };

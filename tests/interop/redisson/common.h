@@ -34,6 +34,7 @@ int run_mutex_cases(void);
 int run_loss_cases(void);
 int run_fenced_cases(void);
 int run_multi_cases(void);
+int run_tally_cases(void);
 int run_spin_cases(void);
 int run_fair_cases(void);
 int run_shared_cases(void);
@@ -86,7 +87,8 @@ pawl_status caller_end(struct caller *caller, int64_t *took_ms_out);
 const char *number_make(void);
 int64_t number_read(const char *path);
 
-/* Add to it so many times in each of so many threads, always under a lock of that name and kind.
+/* Add to it so many times in each of so many threads, always under a lock of that name and kind
+ * ("a,b": the multi-lock of these two).
  * Begins at once; hammers_end() waits for the end and fails the test if an acquire failed. */
 struct hammers;
 struct hammers *hammers_start(pawl_client *client, const char *name, pawl_kind kind,

@@ -41,7 +41,8 @@ struct peer *peer_start(const char *url, int64_t watchdog_ms)
 {
     const char *class_path = getenv("PAWL_INTEROP_CLASSPATH");
     if (class_path == NULL) {
-        support_skip_program("PAWL_INTEROP_CLASSPATH is not set; tests/interop/run.sh sets it");
+        support_skip_program(
+            "PAWL_INTEROP_CLASSPATH is not set; tests/interop/redisson/run.sh sets it");
     }
     char watchdog[24];
     snprintf(watchdog, sizeof watchdog, "%lld", (long long)watchdog_ms);

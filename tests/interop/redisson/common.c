@@ -229,13 +229,34 @@ static pawl_status add_one(struct hammers *hammers, pawl_lock *lock)
     return status;
 }
 
+/* The lock that a thread hammers under; `members` are to be closed with it. */
+static pawl_status open_hammered(
+    const struct hammers *hammers, pawl_lock *members[2], pawl_lock **lock_out)
+{
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.kind = hammers->kind;
+    const char *comma = strchr(hammers->name, ',');
+    if (comma == NULL) {
+        return pawl_lock_open(hammers->client, hammers->name, &options, lock_out);
+    }
+    char first[sizeof hammers->name];
+    snprintf(first, sizeof first, "%.*s", (int)(comma - hammers->name), hammers->name);
+    pawl_status status = pawl_lock_open(hammers->client, first, &options, &members[0]);
+    if (status == PAWL_OK) {
+        status = pawl_lock_open(hammers->client, comma + 1, &options, &members[1]);
+    }
+#ifdef PAWL_MULTI_MAX
+    status = status == PAWL_OK ? pawl_lock_open_multi(members, 2, NULL, lock_out) : status;
+#endif
+    return status;
+}
+
 static void *hammer(void *arg)
 {
     struct hammers *hammers = arg;
-    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-    options.kind = hammers->kind;
+    pawl_lock *members[2] = {NULL, NULL};
     pawl_lock *lock = NULL;
-    pawl_status status = pawl_lock_open(hammers->client, hammers->name, &options, &lock);
+    pawl_status status = open_hammered(hammers, members, &lock);
     for (unsigned i = 0; i < hammers->rounds && status == PAWL_OK; i++) {
         status = atomic_load(&hammers->stop) ? PAWL_CANCELED : add_one(hammers, lock);
     }
@@ -243,6 +264,8 @@ static void *hammer(void *arg)
         atomic_store(&hammers->failed, (int)status);
     }
     pawl_lock_close(lock);
+    pawl_lock_close(members[0]);
+    pawl_lock_close(members[1]);
     atomic_fetch_add(&hammers->done, 1);
     return NULL;
 }

@@ -42,6 +42,7 @@ int main(int argc, char *argv[])
     failed += run_loss_cases();
     failed += run_fenced_cases();
     failed += run_multi_cases();
+    failed += run_tally_cases();
     failed += is_there(PAWL_SPIN) ? run_spin_cases() : 0;
     failed += is_there(PAWL_FAIR) ? run_fair_cases() : 0;
     failed += is_there(PAWL_WRITE) ? run_shared_cases() : 0;
