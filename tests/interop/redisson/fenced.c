@@ -63,7 +63,7 @@ static void a_fenced_lock_and_a_mutex_exclude_and_wake(void **state)
     pawl_client *client = open_client(server_url(server), "?token_ttl=0");
     pawl_lock *lock = own_handle(client, "guard", LONG_MS, true);
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
-    PEER_SAYS("null", java, "T1", "fenced guard tryToken 1 %d", LONG_MS);
+    PEER_SAYS("null", java, "T1", "fenced guard tryToken 200 %d", LONG_MS);
     int64_t asked = scripts_run();
     const unsigned waiting = peer_ask(java, "T1", "fenced guard tryToken %d %d", LONG_MS, LONG_MS);
     await_lock_waiters("guard", 1, asked);

@@ -204,7 +204,7 @@ static void a_leased_permit_may_be_given_back_by_the_other(void **state)
     const char *id = peer_call(java, "T1", "permits ids acquire 1 %d", LONG_MS);
     assert_int_equal(strlen(id), 32);
     snprintf(theirs.id, sizeof theirs.id, "%s", id);
-    PEER_SAYS("null", java, "T1", "permits ids acquire 1 %d", LONG_MS);
+    PEER_SAYS("null", java, "T1", "permits ids acquire 200 %d", LONG_MS);
     PEER_SAYS("0", java, "T1", "permits ids available");
     PEER_SAYS("true", java, "T1", "permits ids update %s %d", mine.id, LONG_MS);
     ASSERT_OK(pawl_permit_extend(ours, &theirs, 1, LONG_MS));
