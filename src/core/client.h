@@ -30,6 +30,7 @@ struct pawl_lock {
     char *name;             /* for sentences; the handle's own record may go first */
     uint64_t forks;         /* of the process that opened it */
     const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
+    struct pawl_lock *stands_for;            /* whose callbacks are called for it; NULL: its own */
     _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
     pawl_event_callback on_risk;
     pawl_event_callback on_lost;
@@ -42,6 +43,7 @@ struct pawl__async {
     struct pawl_lock *lock;
     pawl_callback done;
     void *arg;
+    bool kept; /* not to be freed: it is part of something that `done` takes care of */
 };
 
 struct pawl__keeper {
@@ -71,7 +73,8 @@ struct pawl__courier {
 struct pawl_client {
     struct pawl__host host; /* first: engines give us back its address */
     const struct pawl__engine *engine;
-    void *self; /* the engine's */
+    void *self;    /* the engine's */
+    char *backend; /* what the URL names, without secrets and settings */
     uint64_t forks;
     struct pawl__list registered; /* guarded by the registry */
     _Atomic unsigned calls;       /* under way; see call.c */
@@ -136,11 +139,18 @@ void pawl__lock_close(struct pawl_lock *lock);
  * as a duration, PAWL__NEVER, or 0 for a try). The status; a failure sets the last error. */
 pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request);
 
+/* The same for several requests, each with a waiter of its own (initialized): all are asked in one
+ * go, so that together they take hardly longer than one. */
+void pawl__call_wait_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count);
+
 /* Set the last error to what the request ended with. */
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request);
 
 /* Start it and return; the courier calls back. */
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async);
+void pawl__call_async_all(/* the requests of several */
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count);
 
 /* keeper.c */
 bool pawl__keeper_init(struct pawl__keeper *keeper);
