@@ -33,8 +33,9 @@ struct pawl__multi_slot {
     struct pawl__async async; /* the request; asynchronous calls use all of it */
     struct pawl__waiter waiter;
     pawl_lock_info info;
-    bool asked; /* in this round */
-    bool has;   /* acquired in this call */
+    bool asked;   /* in this round */
+    size_t group; /* so many members of its client are asked with it; 0: it is not the first */
+    bool has;     /* acquired in this call */
     pawl_status status;
     struct pawl__multi_call *call;
 };

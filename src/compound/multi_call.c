@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carrying out a call on a multi-lock, round by round. A blocking caller asks all of a client's
- * members in one go and lends its thread until they have answered, client by client. An
+/* Carrying out a call on a multi-lock, round by round. All of a client's members are asked in one
+ * go, and all clients before any is waited for. A blocking caller then lends its thread to one
+ * client after the other, until everything is answered. An
  * asynchronous call is carried on by whoever brings the last answer of a round; everything it can
  * still need is in the call, so that giving back never fails for want of memory.
  *
@@ -84,22 +85,8 @@ static void prepare(struct pawl__multi_call *call, size_t index)
     slot->info = (pawl_lock_info){.size = sizeof slot->info};
 }
 
-/* Gather the requests of all members of this one's client, from here on. */
-static size_t gather(struct pawl__multi_call *call, size_t first)
-{
-    const struct pawl_client *client = call->multi->members[first].twin->client;
-    size_t count = 0;
-    for (size_t i = first; i < call->count; i++) {
-        if (call->slots[i].asked && call->multi->members[i].twin->client == client) {
-            prepare(call, i);
-            call->together[count++] = &call->slots[i].async.request;
-        }
-    }
-    return count;
-}
-
-/* Whether an earlier slot of this round was of the same client. */
-static bool gathered(const struct pawl__multi_call *call, size_t index)
+/* Whether an earlier slot of this round is of the same client. */
+static bool is_gathered(const struct pawl__multi_call *call, size_t index)
 {
     const struct pawl_client *client = call->multi->members[index].twin->client;
     for (size_t i = 0; i < index; i++) {
@@ -108,6 +95,36 @@ static bool gathered(const struct pawl__multi_call *call, size_t index)
         }
     }
     return false;
+}
+
+/* Gather the requests of all members of this one's client; how many they are. */
+static size_t gather_client(
+    struct pawl__multi_call *call, size_t first, struct pawl__request **together)
+{
+    const struct pawl_client *client = call->multi->members[first].twin->client;
+    size_t count = 0;
+    for (size_t i = first; i < call->count; i++) {
+        if (call->slots[i].asked && call->multi->members[i].twin->client == client) {
+            prepare(call, i);
+            together[count++] = &call->slots[i].async.request;
+        }
+    }
+    return count;
+}
+
+/* Gather everything that this round asks, client by client. How many clients there are. */
+static size_t gather(struct pawl__multi_call *call)
+{
+    size_t clients = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        struct pawl__multi_slot *slot = &call->slots[i];
+        const bool first = slot->asked && !is_gathered(call, i);
+        slot->group = first ? gather_client(call, i, call->together + used) : 0;
+        used += slot->group;
+        clients += first ? 1 : 0;
+    }
+    return clients;
 }
 
 static struct pawl__multi_slot *slot_of(struct pawl__request *request)
@@ -190,32 +207,60 @@ static void count_hold(const struct pawl__request *request)
     }
 }
 
-/* Ask the members of one client, and wait until all of them have answered. */
-static void ask_client(struct pawl__multi_call *call, struct pawl_client *client, size_t count)
+/* Ask the members of one client. `alone`: no other client is asked. */
+static void ask_client(
+    struct pawl_client *client, struct pawl__request **together, size_t count, bool alone)
 {
     const bool entered = pawl__call_enter(client);
     for (size_t i = 0; i < count; i++) {
-        struct pawl__multi_slot *slot = slot_of(call->together[i]);
+        struct pawl__multi_slot *slot = slot_of(together[i]);
         pawl__waiter_init(&slot->waiter);
-        call->together[i]->waiter = &slot->waiter;
-    }
-    if (entered) {
-        pawl__call_wait_all(client, call->together, count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct pawl__request *request = call->together[i];
-        struct pawl__multi_slot *slot = slot_of(request);
+        together[i]->waiter = entered ? &slot->waiter : NULL;
         if (!entered) {
             answered(slot, PAWL_MISUSE, "the client is closed");
-            continue;
         }
-        const struct pawl_lock *twin = call->multi->members[slot - call->slots].twin;
-        count_hold(request);
-        pawl__call_explain(twin, request);
-        answered(slot, request->status, request->status == PAWL_OK ? "" : pawl__error_text());
     }
     if (entered) {
-        pawl__call_leave(client);
+        pawl__call_ask_all(client, together, count, alone);
+    }
+}
+
+/* Wait until all of them have answered. */
+static void await_client(struct pawl_client *client, struct pawl__request **together, size_t count)
+{
+    if (together[0]->waiter == NULL) {
+        return; /* it was closed */
+    }
+    pawl__call_await_all(client, together, count);
+    for (size_t i = 0; i < count; i++) {
+        struct pawl__request *request = together[i];
+        struct pawl__multi_slot *slot = slot_of(request);
+        const size_t index = (size_t)(slot - slot->call->slots);
+        count_hold(request);
+        pawl__call_explain(slot->call->multi->members[index].twin, request);
+        answered(slot, request->status, request->status == PAWL_OK ? "" : pawl__error_text());
+    }
+    pawl__call_leave(client);
+}
+
+/* One round. The engine of a client that is alone may count on our thread to send what was asked;
+ * one of several has to see to it itself, for we may be waiting for another. */
+static void ask_and_await(struct pawl__multi_call *call)
+{
+    const bool alone = gather(call) == 1;
+    struct pawl__request **together = call->together;
+    for (size_t i = 0; i < call->count; together += call->slots[i++].group) {
+        if (call->slots[i].group > 0) {
+            struct pawl_client *client = call->multi->members[i].twin->client;
+            ask_client(client, together, call->slots[i].group, alone);
+        }
+    }
+    together = call->together;
+    for (size_t i = 0; i < call->count; together += call->slots[i++].group) {
+        if (call->slots[i].group > 0) {
+            struct pawl_client *client = call->multi->members[i].twin->client;
+            await_client(client, together, call->slots[i].group);
+        }
     }
 }
 
@@ -249,12 +294,7 @@ static void sum_up(const struct pawl__multi_call *call)
 pawl_status pawl__multi_run(struct pawl__multi_call *call)
 {
     while (next(call)) {
-        for (size_t i = 0; i < call->count; i++) {
-            if (call->slots[i].asked && !gathered(call, i)) {
-                size_t count = gather(call, i);
-                ask_client(call, call->multi->members[i].twin->client, count);
-            }
-        }
+        ask_and_await(call);
     }
     if (call->info_out != NULL && call->status == PAWL_OK) {
         sum_up(call);
@@ -269,14 +309,14 @@ pawl_status pawl__multi_run(struct pawl__multi_call *call)
 static void on_answer(pawl_lock *twin, pawl_status status, void *arg);
 
 /* The multi-lock's mutex is held. */
-static void start_client(struct pawl__multi_call *call, struct pawl_client *client, size_t count)
+static void start_client(struct pawl__multi_call *call, struct pawl_client *client,
+    struct pawl__request **together, size_t count)
 {
     const bool entered = pawl__call_enter(client);
     for (size_t i = 0; i < count; i++) {
-        struct pawl__multi_slot *slot = slot_of(call->together[i]);
+        struct pawl__multi_slot *slot = slot_of(together[i]);
         if (!entered) {
             answered(slot, PAWL_MISUSE, "the client is closed");
-            call->pending--;
             continue;
         }
         slot->async.lock = call->multi->members[slot - call->slots].twin;
@@ -286,7 +326,8 @@ static void start_client(struct pawl__multi_call *call, struct pawl_client *clie
         pawl__lock_enter(slot->async.lock); /* until its callback has returned */
     }
     if (entered) {
-        pawl__call_async_all(client, call->together, count);
+        call->pending += count;
+        pawl__call_ask_all(client, together, count, false);
         pawl__call_leave(client);
     }
 }
@@ -299,14 +340,12 @@ static bool advance(struct pawl__multi_call *call)
     struct pawl__multi *multi = call->multi;
     while (next(call)) {
         pthread_mutex_lock(&multi->mutex);
+        struct pawl__request **together = call->together;
+        gather(call);
         call->pending = 0;
-        for (size_t i = 0; i < call->count; i++) {
-            call->pending += call->slots[i].asked ? 1 : 0;
-        }
-        for (size_t i = 0; i < call->count; i++) {
-            if (call->slots[i].asked && !gathered(call, i)) {
-                size_t count = gather(call, i);
-                start_client(call, multi->members[i].twin->client, count);
+        for (size_t i = 0; i < call->count; together += call->slots[i++].group) {
+            if (call->slots[i].group > 0) {
+                start_client(call, multi->members[i].twin->client, together, call->slots[i].group);
             }
         }
         const bool pending = call->pending > 0;

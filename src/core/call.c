@@ -209,16 +209,21 @@ static bool asks_now(struct pawl_client *client, const struct pawl__request *req
     return asks;
 }
 
-/* Who asks is waited for first: the engine counts on this thread to send what was asked, and one
- * that only stands in line would let it sleep. All have the same time, so whoever looks at the
- * clock for one does so for all. */
-void pawl__call_wait_all(
-    struct pawl_client *client, struct pawl__request *const requests[], size_t count)
+void pawl__call_ask_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count, bool driven)
 {
     struct pawl__todo todo;
-    bool drives = start_all(client, requests, count, &todo) && client->engine->drive != NULL;
-    pawl__client_carry_out(client, &todo, drives);
-    for (size_t i = 0; drives && i < count; i++) {
+    const bool asks = start_all(client, requests, count, &todo);
+    pawl__client_carry_out(client, &todo, driven && asks && client->engine->drive != NULL);
+}
+
+/* Who asks is waited for first: the engine may count on this thread to send what was asked, and one
+ * that only stands in line would let it sleep. All have the same time, so whoever looks at the
+ * clock for one does so for all. */
+void pawl__call_await_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
         if (asks_now(client, requests[i])) {
             lend_thread(client, requests[i]);
         }
@@ -228,14 +233,6 @@ void pawl__call_wait_all(
         requests[i]->waiter = NULL;
         leave_to_others(client, requests[i]);
     }
-}
-
-void pawl__call_async_all(
-    struct pawl_client *client, struct pawl__request *const requests[], size_t count)
-{
-    struct pawl__todo todo;
-    start_all(client, requests, count, &todo);
-    pawl__client_carry_out(client, &todo, false);
 }
 
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async)

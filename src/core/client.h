@@ -139,9 +139,12 @@ void pawl__lock_close(struct pawl_lock *lock);
  * as a duration, PAWL__NEVER, or 0 for a try). The status; a failure sets the last error. */
 pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request);
 
-/* The same for several requests, each with a waiter of its own (initialized): all are asked in one
- * go, so that together they take hardly longer than one. */
-void pawl__call_wait_all(
+/* The same for several requests, in two steps: all are asked in one go, so that together they take
+ * hardly longer than one. Each has a waiter of its own (initialized), unless it is asynchronous:
+ * those are not awaited. `driven`: the calling thread awaits them at once. */
+void pawl__call_ask_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count, bool driven);
+void pawl__call_await_all(
     struct pawl_client *client, struct pawl__request *const requests[], size_t count);
 
 /* Set the last error to what the request ended with. */
@@ -149,8 +152,6 @@ void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *requ
 
 /* Start it and return; the courier calls back. */
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async);
-void pawl__call_async_all(/* the requests of several */
-    struct pawl_client *client, struct pawl__request *const requests[], size_t count);
 
 /* keeper.c */
 bool pawl__keeper_init(struct pawl__keeper *keeper);
