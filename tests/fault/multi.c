@@ -56,7 +56,7 @@ static pawl_client *open_client(const char *url)
 
 static pawl_lock *open_lock(pawl_client *client, size_t number)
 {
-    char name[16];
+    char name[32];
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     pawl_lock *lock = NULL;
     options.lease_ms = LEASE_MS;
