@@ -47,10 +47,6 @@ void pawl__multi_leave(struct pawl__multi *multi)
 
 static void multi_free(struct pawl__multi *multi)
 {
-    struct pawl__list *node = NULL;
-    while ((node = pawl__list_pop(&multi->holds)) != NULL) {
-        pawl__free(PAWL__CONTAINER(node, struct pawl__multi_hold, node));
-    }
     pthread_cond_destroy(&multi->changed);
     pthread_mutex_destroy(&multi->mutex);
     pawl__free(multi);
@@ -67,8 +63,7 @@ void pawl__multi_drop(struct pawl__multi *multi)
     }
 }
 
-/* The owner's record; the mutex is held. NULL: it has acquired nothing. */
-static struct pawl__multi_hold *find_hold(struct pawl__multi *multi, uint64_t owner)
+struct pawl__multi_hold *pawl__multi_find_hold(struct pawl__multi *multi, uint64_t owner)
 {
     for (struct pawl__list *node = multi->holds.next; node != &multi->holds; node = node->next) {
         struct pawl__multi_hold *hold = PAWL__CONTAINER(node, struct pawl__multi_hold, node);
@@ -81,41 +76,42 @@ static struct pawl__multi_hold *find_hold(struct pawl__multi *multi, uint64_t ow
 
 /* ===== Calls ===== */
 
-/* One hold less. False: there was none. */
-static bool take_hold(struct pawl__multi *multi, uint64_t owner)
+/* One hold less, and the call that releases it; the mutex is held. NULL: there was none. */
+static struct pawl__multi_call *take_hold(struct pawl__multi *multi, uint64_t owner)
 {
-    pthread_mutex_lock(&multi->mutex);
-    struct pawl__multi_hold *hold = find_hold(multi, owner);
-    bool last = false;
-    if (hold != NULL) {
-        hold->count--;
-        last = hold->count == 0;
+    struct pawl__multi_hold *hold = pawl__multi_find_hold(multi, owner);
+    if (hold == NULL) {
+        return NULL;
     }
-    if (last) {
+    struct pawl__list *node = pawl__list_pop(&hold->releases);
+    hold->count--;
+    if (hold->count == 0) {
         pawl__list_remove(&hold->node);
+        pawl__free(hold);
     }
-    pthread_mutex_unlock(&multi->mutex);
-    pawl__free(last ? hold : NULL);
-    return hold != NULL;
+    return PAWL__CONTAINER(node, struct pawl__multi_call, node);
 }
 
 static pawl_status make_call(struct pawl__multi *multi, enum pawl__request_kind kind,
     int64_t wait_us, struct pawl__multi_call **call_out)
 {
     const uint64_t owner = owner_of(multi);
-    struct pawl__multi_call *call = pawl__multi_call_new(multi, kind, owner);
-    if (call == NULL) {
+    const bool releases = kind == PAWL__WANT_RELEASE;
+    struct pawl__multi_call *call = releases ? NULL : pawl__multi_call_new(multi, kind, owner);
+    if (call == NULL && !releases) {
         return PAWL_NO_MEMORY;
+    }
+    pthread_mutex_lock(&multi->mutex);
+    call = releases ? take_hold(multi, owner) : call;
+    if (call != NULL) {
+        pawl__list_push(&multi->calls, &call->node);
+    }
+    pthread_mutex_unlock(&multi->mutex);
+    if (call == NULL) {
+        return pawl__fail(PAWL_NOT_HELD, "the caller does not hold the multi-lock");
     }
     const int64_t now_us = pawl__now_us();
     call->until_us = wait_us == 0 ? now_us : pawl__later(now_us, wait_us);
-    if (kind == PAWL__WANT_RELEASE && !take_hold(multi, owner)) {
-        pawl__multi_call_free(call);
-        return pawl__fail(PAWL_NOT_HELD, "the caller does not hold the multi-lock");
-    }
-    pthread_mutex_lock(&multi->mutex);
-    pawl__list_push(&multi->calls, &call->node);
-    pthread_mutex_unlock(&multi->mutex);
     *call_out = call;
     return PAWL_OK;
 }
@@ -229,7 +225,7 @@ static bool look(struct pawl_lock *lock, struct pawl__hold *hold_out)
         return false;
     }
     pthread_mutex_lock(&multi->mutex);
-    const struct pawl__multi_hold *hold = find_hold(multi, owner);
+    const struct pawl__multi_hold *hold = pawl__multi_find_hold(multi, owner);
     const unsigned count = hold != NULL ? hold->count : 0;
     pthread_mutex_unlock(&multi->mutex);
     if (count > 0) {
@@ -271,18 +267,14 @@ static void cancel(struct pawl_lock *lock)
 static pawl_status release_holds(struct pawl__multi *multi)
 {
     pawl_status worst = PAWL_OK;
-    struct pawl__list *node = multi->holds.next;
-    for (; node != &multi->holds; node = node->next) {
-        struct pawl__multi_hold *hold = PAWL__CONTAINER(node, struct pawl__multi_hold, node);
-        for (; hold->count > 0; hold->count--) {
-            struct pawl__multi_call *call =
-                pawl__multi_call_new(multi, PAWL__WANT_RELEASE, hold->owner);
-            if (call == NULL) {
-                return PAWL_OK; /* closing the twins does the same, one by one */
-            }
-            const pawl_status status = pawl__multi_run(call);
-            worst = status != PAWL_OK ? status : worst;
-        }
+    while (!pawl__list_empty(&multi->holds)) {
+        const uint64_t owner =
+            PAWL__CONTAINER(multi->holds.next, struct pawl__multi_hold, node)->owner;
+        pthread_mutex_lock(&multi->mutex);
+        struct pawl__multi_call *call = take_hold(multi, owner);
+        pthread_mutex_unlock(&multi->mutex);
+        const pawl_status status = pawl__multi_run(call);
+        worst = status != PAWL_OK ? status : worst;
     }
     return worst;
 }

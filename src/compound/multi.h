@@ -73,8 +73,9 @@ struct pawl__multi_call {
     size_t culprit;     /* because of this slot; count: none */
     char reason[PAWL__MULTI_ERROR_SIZE];
 
-    struct pawl__multi_hold *hold; /* acquire: for a first grant */
-    size_t pending;                /* asynchronous: questions without an answer yet */
+    struct pawl__multi_hold *hold;    /* acquire: for a first grant, */
+    struct pawl__multi_call *release; /* and for its release */
+    size_t pending;                   /* asynchronous: questions without an answer yet */
     pawl_callback done;
     void *arg;
     struct pawl__request **together; /* room for one client's requests */
@@ -86,6 +87,7 @@ struct pawl__multi_hold {
     struct pawl__list node;
     uint64_t owner;
     unsigned count;
+    struct pawl__list releases; /* a call for each */
 };
 
 struct pawl__multi_member {
@@ -116,6 +118,8 @@ pawl_status pawl__multi_status(const struct pawl_lock *lock, size_t index);
 bool pawl__multi_enter(struct pawl__multi *multi); /* false: it is closing; sets the last error */
 void pawl__multi_leave(struct pawl__multi *multi);
 void pawl__multi_drop(struct pawl__multi *multi); /* one user less */
+struct pawl__multi_hold *pawl__multi_find_hold(   /* NULL: none. The mutex is held */
+    struct pawl__multi *multi, uint64_t owner);
 bool pawl__multi_valid(struct pawl__multi *multi, uint64_t owner, size_t *lost_out);
 
 /* The canonical order of members: < 0, 0 or > 0. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Carrying out a call on a multi-lock, round by round. All of a client's members are asked in one
  * go, and all clients before any is waited for. A blocking caller then lends its thread to one
- * client after the other, until everything is answered. An
- * asynchronous call is carried on by whoever brings the last answer of a round; everything it can
- * still need is in the call, so that giving back never fails for want of memory.
+ * client after the other, until everything is answered. An asynchronous call is carried on by
+ * whoever brings the last answer of a round.
+ *
+ * Everything that an acquire can still need is there before it begins: the room for giving back,
+ * the record of the hold, and the call of its release. So nothing fails half-way for want of
+ * memory.
  *
  * Canceling: each acquire has a stop flag of its own, which the core looks at under the client's
  * mutex when a wait begins. Whoever cancels sets the flag and then ends the waits that have begun.
@@ -40,8 +43,9 @@ struct pawl__multi_call *pawl__multi_call_new(
     }
     if (kind == PAWL__WANT_ACQUIRE) {
         call->hold = pawl__alloc(sizeof *call->hold);
-        if (call->hold == NULL) {
-            pawl__free(call);
+        call->release = pawl__multi_call_new(multi, PAWL__WANT_RELEASE, owner);
+        if (call->hold == NULL || call->release == NULL) {
+            pawl__multi_call_free(call);
             pawl__fail(PAWL_NO_MEMORY, "no memory for a call on a multi-lock");
             return NULL;
         }
@@ -52,6 +56,7 @@ struct pawl__multi_call *pawl__multi_call_new(
 void pawl__multi_call_free(struct pawl__multi_call *call)
 {
     pawl__free(call->hold);
+    pawl__free(call->release);
     pawl__free(call);
 }
 
@@ -142,6 +147,23 @@ static void answered(struct pawl__multi_slot *slot, pawl_status status, const ch
     pawl__multi_answer(call, index, status, error);
 }
 
+/* All is acquired. The mutex is held. */
+static void keep(struct pawl__multi_call *call)
+{
+    struct pawl__multi *multi = call->multi;
+    struct pawl__multi_hold *hold = pawl__multi_find_hold(multi, call->owner);
+    if (hold == NULL) {
+        hold = call->hold;
+        call->hold = NULL;
+        hold->owner = call->owner;
+        pawl__list_init(&hold->releases);
+        pawl__list_push(&multi->holds, &hold->node);
+    }
+    hold->count++;
+    pawl__list_push(&hold->releases, &call->release->node);
+    call->release = NULL;
+}
+
 /* The last round is over. */
 static void conclude(struct pawl__multi_call *call)
 {
@@ -149,18 +171,7 @@ static void conclude(struct pawl__multi_call *call)
     pthread_mutex_lock(&multi->mutex);
     pawl__list_remove(&call->node);
     if (call->kind == PAWL__WANT_ACQUIRE && call->status == PAWL_OK) {
-        struct pawl__list *node = multi->holds.next;
-        while (node != &multi->holds &&
-               PAWL__CONTAINER(node, struct pawl__multi_hold, node)->owner != call->owner) {
-            node = node->next;
-        }
-        if (node == &multi->holds) {
-            call->hold->owner = call->owner;
-            node = &call->hold->node;
-            pawl__list_push(&multi->holds, node);
-            call->hold = NULL;
-        }
-        PAWL__CONTAINER(node, struct pawl__multi_hold, node)->count++;
+        keep(call);
     }
     pthread_mutex_unlock(&multi->mutex);
 }
