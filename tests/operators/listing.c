@@ -6,6 +6,7 @@
  * see everything; a server that stops answering in the middle. What is asserted is that each hold
  * comes exactly once and that nothing else comes. */
 #include "operators/common.h"
+#include "operators/told.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -19,70 +20,6 @@ static struct server *server;
 static int begin(void **state)
 {
     return flush_and_setup(server, state);
-}
-
-/* ===== What was told ===== */
-
-struct told {
-    size_t count;
-    size_t stop_at; /* 0: never */
-    pawl_entry *entries;
-};
-
-static void free_told(void *object)
-{
-    struct told *told = object;
-    free(told->entries);
-    free(told);
-}
-
-static struct told *told_new(void)
-{
-    struct told *told = calloc(1, sizeof *told);
-    assert_non_null(told);
-    cleanup_add(free_told, told);
-    return told;
-}
-
-static bool note(const pawl_entry *entry, void *arg)
-{
-    struct told *told = arg;
-    assert_int_equal(entry->size, sizeof *entry);
-    told->entries = realloc(told->entries, (told->count + 1) * sizeof *entry);
-    assert_non_null(told->entries);
-    told->entries[told->count++] = *entry;
-    return told->count != told->stop_at;
-}
-
-static struct told *list(pawl_client *client, const char *pattern)
-{
-    struct told *told = told_new();
-    ASSERT_OK(pawl_client_list(client, pattern, note, told));
-    return told;
-}
-
-static size_t times_told(const struct told *told, const char *name, const char *holder)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < told->count; i++) {
-        count += strcmp(told->entries[i].name, name) == 0 &&
-                         (holder == NULL || strcmp(told->entries[i].holder, holder) == 0)
-                     ? 1
-                     : 0;
-    }
-    return count;
-}
-
-static const pawl_entry *entry_of(const struct told *told, const char *name, const char *holder)
-{
-    assert_int_equal(times_told(told, name, holder), 1);
-    for (size_t i = 0; i < told->count; i++) {
-        if (strcmp(told->entries[i].name, name) == 0 &&
-            (holder == NULL || strcmp(told->entries[i].holder, holder) == 0)) {
-            return &told->entries[i];
-        }
-    }
-    return NULL;
 }
 
 static void run_script(const char *text)
