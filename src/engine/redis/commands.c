@@ -221,10 +221,12 @@ static bool put_load(struct pawl__buffer *out, const struct pawl__script *script
 bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out)
 {
     const size_t own_count = sizeof scripts / sizeof scripts[0];
+    const size_t first = PAWL__SCRIPT_ACQUIRE_PLAIN; /* before it is break.lua again */
     bool put = true;
-    *count_out = own_count + PAWL__FAMILY_SCRIPT_COUNT;
+    *count_out = own_count + PAWL__FAMILY_SCRIPT_COUNT - first;
     for (size_t i = 0; i < *count_out && put; i++) {
-        put = put_load(out, i < own_count ? scripts[i] : pawl__family_script(i - own_count));
+        put =
+            put_load(out, i < own_count ? scripts[i] : pawl__family_script(first + i - own_count));
     }
     return put;
 }

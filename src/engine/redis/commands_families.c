@@ -30,7 +30,7 @@ void pawl__family_scripts_init(struct pawl__script_head *heads)
     }
 }
 
-const struct pawl__script *pawl__family_script(enum pawl__family_script which)
+const struct pawl__script *pawl__family_script(size_t which)
 {
     return calls[which].script;
 }

@@ -17,7 +17,7 @@ __attribute__((warn_unused_result)) bool pawl__command_put_family(struct pawl__c
 
 /* How the calls of these scripts begin, and what they are. */
 void pawl__family_scripts_init(struct pawl__script_head *heads);
-const struct pawl__script *pawl__family_script(enum pawl__family_script which);
+const struct pawl__script *pawl__family_script(size_t which); /* an enum pawl__family_script */
 
 /* Renewals by a script that takes an owner string and a lease for each key. In commands.c. */
 __attribute__((warn_unused_result)) bool pawl__command_put_renewals(
