@@ -177,6 +177,18 @@ static void a_dead_waiter_of_java_is_passed_over(void **state)
     assert_nobody_queues("dead-j");
 }
 
+/* Of one name they exclude each other, whatever becomes of the order. */
+static void fair_and_ordinary_locks_exclude_each_other(void **state)
+{
+    (void)state;
+    pawl_lock *fair = open_fair(open_client(server_url(server), NULL), "either");
+    PEER_SAYS("ok", java, "T1", "lock either lock %d", LONG_MS);
+    ASSERT_STATUS(PAWL_BUSY, pawl_lock_acquire(fair, PAWL_TRY));
+    PEER_SAYS("ok", java, "T1", "lock either unlock");
+    ASSERT_OK(pawl_lock_acquire(fair, PAWL_TRY));
+    PEER_SAYS("false", java, "T1", "lock either tryLock");
+}
+
 static void no_update_is_lost_in_the_queue(void **state)
 {
     (void)state;
@@ -193,6 +205,7 @@ int run_fair_cases(void)
         INTEROP_CASE(who_gives_up_leaves_the_queue),
         INTEROP_CASE(a_dead_waiter_of_ours_is_passed_over),
         INTEROP_CASE(a_dead_waiter_of_java_is_passed_over),
+        INTEROP_CASE(fair_and_ordinary_locks_exclude_each_other),
         INTEROP_CASE(no_update_is_lost_in_the_queue),
     };
     return cmocka_run_group_tests_name("interop: fair", tests, NULL, NULL);
