@@ -112,9 +112,14 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
     }
 }
 
-static void left(struct pawl__handle *handle, const struct pawl__tenure *tenure)
+static void left(struct pawl__handle *handle, struct pawl__tenure *tenure)
 {
-    if (handle->through_id == tenure->id && handle->through_count > 0) {
+    if (!pawl__handle_holds(handle, tenure)) {
+        return; /* acquired through another one */
+    }
+    if (handle == tenure->handle) {
+        tenure->firsts--;
+    } else {
         handle->through_count--;
     }
 }
