@@ -363,6 +363,92 @@ static void a_row_is_passed_on(void **state)
     place_close(&side, place);
 }
 
+/* ===== Rights ===== */
+
+#define COMMANDS \
+    "-@all +hello +auth +evalsha +eval +script|load +info +ping +client|kill +pttl +pexpire "
+#define HASHES "+hexists +hset +hdel +incr +get +set +time ~redisson_lock_token:{lock} "
+#define SHARING                                                                            \
+    "+hget +hlen +hscan +del +publish +subscribe +unsubscribe ~{lock}:*:rwlock_timeout:* " \
+    "&redisson_rwlock:{lock} "
+
+static void open_restricted(struct side *few, const char *rights)
+{
+    char url[128];
+    free(server_command(server, "ACL DELUSER few"));
+    free(server_command(server, "ACL SETUSER few reset on >few-password ~lock %s", rights));
+    snprintf(url, sizeof url, "redis://few:few-password@127.0.0.1:%u", server_port(server));
+    side_open(few, url);
+}
+
+static void assert_denied(struct side *few, enum pawl__family family, const char *part)
+{
+    struct pawl__place *place = place_make("lock", 4);
+    place->family = family;
+    assert_int_equal(pawl__engine_redis.place_open(few->self, place), PAWL_DENIED);
+    if (strstr(pawl__error_text(), part) == NULL) {
+        support_fail("\"%s\" does not say \"%s\"", pawl__error_text(), part);
+    }
+    place_discard(place);
+}
+
+/* Everything that a holder does. */
+static void assert_works(struct side *few, enum pawl__family family)
+{
+    static const enum pawl__op_kind kinds[] = {PAWL__OP_ACQUIRE, PAWL__OP_ACQUIRE, PAWL__OP_RENEW,
+        PAWL__OP_VERIFY, PAWL__OP_COUNT, PAWL__OP_RELEASE};
+    struct pawl__place *place = place_open_as(few, "lock", family);
+    for (uint64_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+            struct call call;
+            call_init(&call, place, kinds[i], 1 + round);
+            call.op.as = round == 0 ? PAWL_READ : PAWL_WRITE;
+            call.op.tokens = 2;
+            call.op.count = 2;
+            call_run(few, &call);
+            if (call.op.answer != PAWL__DONE) {
+                support_fail("answer %d to kind %d: %s", (int)call.op.answer, (int)kinds[i],
+                    call.op.error != NULL ? call.op.error : "-");
+            }
+        }
+    }
+    place_close(few, place);
+}
+
+static void fewest_rights_suffice(void **state)
+{
+    (void)state;
+    struct side few;
+    open_restricted(&few, COMMANDS HASHES);
+    assert_works(&few, PAWL__FAMILY_SPIN);
+    side_close(&few);
+    open_restricted(&few, COMMANDS "+get +set +del");
+    assert_works(&few, PAWL__FAMILY_PLAIN);
+    side_close(&few);
+    open_restricted(&few, COMMANDS HASHES SHARING);
+    assert_works(&few, PAWL__FAMILY_SHARED);
+    side_close(&few);
+}
+
+static void missing_rights_are_named(void **state)
+{
+    (void)state;
+    struct side few;
+    open_restricted(&few, COMMANDS HASHES);
+    assert_denied(&few, PAWL__FAMILY_MUTEX, "on channel 'redisson_lock__channel:{lock}'");
+    assert_denied(&few, PAWL__FAMILY_PLAIN, "may not run DEL on key 'lock'; add");
+    assert_denied(&few, PAWL__FAMILY_SHARED, "HGET, HLEN, HSCAN on key 'lock'");
+    assert_denied(&few, PAWL__FAMILY_SHARED, "on keys '{lock}:*:rwlock_timeout:*'");
+    assert_denied(&few, PAWL__FAMILY_SHARED, "on channel 'redisson_rwlock:{lock}'");
+    assert_denied(&few, PAWL__FAMILY_SHARED, " '~{lock}:*:rwlock_timeout:*' ");
+    assert_denied(&few, PAWL__FAMILY_SHARED, " '&redisson_rwlock:{lock}'");
+    side_close(&few);
+    open_restricted(&few, COMMANDS HASHES SHARING "-hscan");
+    assert_denied(&few, PAWL__FAMILY_SHARED, "may not run HSCAN on key 'lock'; add");
+    assert_works(&few, PAWL__FAMILY_SPIN);
+    side_close(&few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +465,8 @@ int main(void)
         CASE(renewals_keep_to_their_scripts),
         CASE(tokens_in_a_row),
         CASE(a_row_is_passed_on),
+        CASE(fewest_rights_suffice),
+        CASE(missing_rights_are_named),
     };
     return cmocka_run_group_tests(tests, fixture_start, NULL);
 }

@@ -4,8 +4,10 @@
  *
  * Tokens begin at the time in microseconds and go on by one, so a table that lost everything begins
  * again above whatever it gave out before, as long as its clock does not go back and it grants less
- * than once a microsecond. A dropped entry leaves its token behind in the table's floor. */
-#include "engine/memory/table.h"
+ * than once a microsecond. A dropped entry leaves its token behind in the table's floor.
+ *
+ * Read/write locks have their own operations in table_shared.c. */
+#include "engine/memory/table_parts.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -24,7 +26,7 @@ static struct pawl__memory_entry *entry_find(
     return node != NULL ? PAWL__CONTAINER(node, struct pawl__memory_entry, node) : NULL;
 }
 
-static struct pawl__memory_entry *entry_new(
+struct pawl__memory_entry *pawl__memory_entry_new(
     struct pawl__memory_table *table, const struct pawl__place *place)
 {
     struct pawl__memory_entry *entry = pawl__alloc(sizeof *entry);
@@ -38,6 +40,7 @@ static struct pawl__memory_entry *entry_new(
     entry->name = name;
     pawl__list_init(&entry->watches);
     pawl__list_init(&entry->queue);
+    pawl__list_init(&entry->shares);
     pawl__map_add(&table->entries, &entry->node, name, place->name_size);
     return entry;
 }
@@ -45,6 +48,7 @@ static struct pawl__memory_entry *entry_new(
 static void entry_free(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
 {
     pawl__memory_queue_end(entry);
+    pawl__memory_shares_end(entry);
     pawl__map_remove(&table->entries, &entry->node);
     pawl__free(entry->name);
     pawl__free(entry);
@@ -53,8 +57,8 @@ static void entry_free(struct pawl__memory_table *table, struct pawl__memory_ent
 static void entry_drop_unused(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
 {
     if (!entry->held && pawl__list_empty(&entry->watches) && pawl__list_empty(&entry->queue)) {
-        if (entry->token > table->token_floor) {
-            table->token_floor = entry->token;
+        if (entry->token + entry->token_more > table->token_floor) {
+            table->token_floor = entry->token + entry->token_more;
         }
         entry_free(table, entry);
     }
@@ -62,6 +66,7 @@ static void entry_drop_unused(struct pawl__memory_table *table, struct pawl__mem
 
 static void expire(struct pawl__memory_entry *entry, int64_t now_us)
 {
+    pawl__memory_shares_expire(entry, now_us);
     entry->held = entry->held && now_us < entry->expires_us;
 }
 
@@ -73,7 +78,7 @@ static bool holds(
            strcmp(entry->uuid, client->uuid) == 0;
 }
 
-static bool watched_by_others(
+bool pawl__memory_watched_by_others(
     const struct pawl__memory_entry *entry, const struct pawl__memory_client *client)
 {
     for (struct pawl__list *node = entry->watches.next; node != &entry->watches;
@@ -85,7 +90,7 @@ static bool watched_by_others(
     return false;
 }
 
-static void wake_all(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
+void pawl__memory_wake_all(struct pawl__memory_table *table, struct pawl__memory_entry *entry)
 {
     for (struct pawl__list *node = entry->watches.next; node != &entry->watches;
          node = node->next) {
@@ -99,7 +104,7 @@ static void wake_all(struct pawl__memory_table *table, struct pawl__memory_entry
 
 /* ===== Operations ===== */
 
-static void no_memory(struct pawl__op *op)
+void pawl__memory_fail(struct pawl__op *op)
 {
     op->answer = PAWL__FAILED;
     op->status = PAWL_NO_MEMORY;
@@ -112,34 +117,39 @@ static void lengthen(struct pawl__memory_entry *entry, int64_t lease_us, int64_t
     entry->expires_us = pawl__max64(entry->expires_us, pawl__later(now_us, lease_us));
 }
 
-static uint64_t tokens_of(const struct pawl__op *op)
+void pawl__memory_next_token(struct pawl__memory_table *table, struct pawl__memory_entry *entry,
+    struct pawl__op *op, int64_t now_us)
 {
-    return op->tokens > 0 ? op->tokens : 1;
+    if (entry->token == 0) {
+        uint64_t time = now_us > 0 ? (uint64_t)now_us : 0;
+        entry->token = time > table->token_floor ? time : table->token_floor;
+    }
+    entry->token += entry->token_more + 1;
+    entry->token_more = op->tokens > 1 ? op->tokens - 1 : 0;
+    op->token = entry->token;
 }
 
-/* Of those that the last grant got, the first. */
-static uint64_t first_token(const struct pawl__memory_entry *entry, const struct pawl__op *op)
+/* How people who look are told of it. */
+static pawl_kind kind_of(enum pawl__family family)
 {
-    return entry->token - tokens_of(op) + 1;
+    return family == PAWL__FAMILY_FAIR    ? PAWL_FAIR
+           : family == PAWL__FAMILY_SPIN  ? PAWL_SPIN
+           : family == PAWL__FAMILY_PLAIN ? PAWL_PLAIN
+                                          : PAWL_MUTEX;
 }
 
 /* Give the lock, which is free, to a new tenure. */
 static void give(struct pawl__memory_table *table, struct pawl__memory_entry *entry,
     const struct pawl__memory_client *client, uint64_t id, struct pawl__op *op, int64_t now_us)
 {
-    if (entry->token == 0) {
-        uint64_t time = now_us > 0 ? (uint64_t)now_us : 0;
-        entry->token = time > table->token_floor ? time : table->token_floor;
-    }
-    entry->token += tokens_of(op);
+    pawl__memory_next_token(table, entry, op, now_us);
     entry->held = true;
+    entry->kind = kind_of(op->place->family);
     entry->count = 1;
     entry->id = id;
-    entry->family = op->place->family;
     entry->expires_us = pawl__later(now_us, op->lease_us);
     memcpy(entry->uuid, client->uuid, sizeof entry->uuid);
     op->answer = PAWL__DONE;
-    op->token = first_token(entry, op);
 }
 
 /* The tenure has it already: asked again, it is the same acquire. */
@@ -147,7 +157,7 @@ static void confirm(struct pawl__memory_entry *entry, struct pawl__op *op, int64
 {
     lengthen(entry, op->lease_us, now_us);
     op->answer = PAWL__DONE;
-    op->token = first_token(entry, op);
+    op->token = entry->token;
 }
 
 static void acquire(struct pawl__memory_table *table, struct pawl__memory_client *client,
@@ -163,10 +173,10 @@ static void acquire(struct pawl__memory_table *table, struct pawl__memory_client
         return;
     }
     if (entry == NULL) {
-        entry = entry_new(table, op->place);
+        entry = pawl__memory_entry_new(table, op->place);
     }
     if (entry == NULL) {
-        no_memory(op);
+        pawl__memory_fail(op);
         return;
     }
     give(table, entry, client, op->id, op, now_us);
@@ -180,9 +190,25 @@ static void release(struct pawl__memory_table *table, struct pawl__memory_client
         return;
     }
     entry->held = false;
-    wake_all(table, entry);
+    pawl__memory_wake_all(table, entry);
     op->answer = PAWL__DONE;
-    op->others = watched_by_others(entry, client);
+    op->others = pawl__memory_watched_by_others(entry, client);
+}
+
+/* Does the end of a hold tell nobody? */
+static bool is_quiet(const struct pawl__place *place)
+{
+    return place->family == PAWL__FAMILY_SPIN || place->family == PAWL__FAMILY_PLAIN;
+}
+
+static void release_quietly(
+    const struct pawl__memory_client *client, struct pawl__memory_entry *entry, struct pawl__op *op)
+{
+    const bool ours = holds(entry, client, op->id);
+    op->answer = ours ? PAWL__DONE : PAWL__GONE;
+    if (ours) {
+        entry->held = false;
+    }
 }
 
 /* ===== The same for fair locks ===== */
@@ -193,7 +219,7 @@ static void let_wait(struct pawl__memory_client *client, struct pawl__memory_ent
 {
     const int64_t turn_us = head != NULL ? head->dead_us - now_us : 0;
     if (op->queue && !pawl__memory_queue_stand(entry, client, op->id, now_us)) {
-        no_memory(op);
+        pawl__memory_fail(op);
         return;
     }
     op->answer = PAWL__HELD;
@@ -256,8 +282,8 @@ static void pass(struct pawl__memory_table *table, struct pawl__memory_client *c
         return;
     }
     if (op->offer) {
-        wake_all(table, entry);
-        op->others = watched_by_others(entry, client);
+        pawl__memory_wake_all(table, entry);
+        op->others = pawl__memory_watched_by_others(entry, client);
     }
     entry->held = false;
     if (op->others) {
@@ -274,9 +300,11 @@ static void inspect(
     info->held = entry != NULL && entry->held;
     info->hold_count = info->held ? entry->count : 0;
     info->remaining_ms = info->held ? (entry->expires_us - now_us + 999) / 1000 : 0;
-    info->token = entry != NULL ? entry->token : 0;
+    info->token = entry != NULL ? entry->token + entry->token_more : 0;
     info->holder[0] = '\0';
-    if (info->held) {
+    if (info->held && !pawl__list_empty(&entry->shares)) {
+        pawl__memory_share_inspect(entry, info);
+    } else if (info->held) {
         snprintf(info->holder, sizeof info->holder, "%s:%llu", entry->uuid,
             (unsigned long long)entry->id);
     }
@@ -289,12 +317,13 @@ static void break_lock(struct pawl__memory_table *table, struct pawl__memory_cli
         op->answer = PAWL__GONE;
         return;
     }
+    pawl__memory_shares_end(entry);
     entry->held = false;
     op->answer = PAWL__DONE;
     if (op->place->family == PAWL__FAMILY_FAIR) {
         call_next(table, client, entry, op, now_us);
-    } else {
-        wake_all(table, entry);
+    } else if (!is_quiet(op->place)) {
+        pawl__memory_wake_all(table, entry);
     }
 }
 
@@ -337,11 +366,11 @@ static void watch_begin(struct pawl__memory_table *table, struct pawl__memory_cl
     }
     struct pawl__memory_watch *watch = pawl__alloc(sizeof *watch);
     if (entry == NULL && watch != NULL) {
-        entry = entry_new(table, op->place);
+        entry = pawl__memory_entry_new(table, op->place);
     }
     if (entry == NULL || watch == NULL) {
         pawl__free(watch);
-        no_memory(op);
+        pawl__memory_fail(op);
         return;
     }
     watch->entry = entry;
@@ -407,14 +436,10 @@ static void check(const struct pawl__memory_client *client, const struct pawl__m
     op->answer = holds(entry, client, op->id) ? PAWL__DONE : PAWL__GONE;
 }
 
-void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_client *client,
-    struct pawl__op *op, int64_t now_us)
+static void apply(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
 {
-    struct pawl__memory_entry *entry = entry_find(table, op->place);
     const bool fair = op->place->family == PAWL__FAMILY_FAIR;
-    if (entry != NULL) {
-        expire(entry, now_us);
-    }
     switch (op->kind) {
     case PAWL__OP_ACQUIRE:
         (fair ? acquire_fair : acquire)(table, client, entry, op, now_us);
@@ -437,6 +462,8 @@ void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_cl
     case PAWL__OP_RELEASE:
         if (fair) {
             release_fair(table, client, entry, op, now_us);
+        } else if (is_quiet(op->place)) {
+            release_quietly(client, entry, op);
         } else {
             release(table, client, entry, op);
         }
@@ -457,6 +484,32 @@ void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_cl
     case PAWL__OP_UNWATCH:
         unwatch(client, entry, op);
         break;
+    }
+}
+
+/* A plain lock has none. */
+static void forget_token(struct pawl__op *op)
+{
+    op->token = 0;
+    if (op->kind == PAWL__OP_INSPECT) {
+        op->info->token = 0;
+    }
+}
+
+void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_client *client,
+    struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__memory_entry *entry = entry_find(table, op->place);
+    if (entry != NULL) {
+        expire(entry, now_us);
+    }
+    if (op->place->family == PAWL__FAMILY_SHARED && pawl__memory_is_shared(op->kind)) {
+        pawl__memory_apply_shared(table, client, entry, op, now_us);
+    } else {
+        apply(table, client, entry, op, now_us);
+    }
+    if (op->place->family == PAWL__FAMILY_PLAIN) {
+        forget_token(op);
     }
     if (entry != NULL) {
         entry_drop_unused(table, entry);

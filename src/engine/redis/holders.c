@@ -189,9 +189,11 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
     if (reply->child_count < 6) {
         return strange(holders); /* a lock has a holder */
     }
+    const bool plain = pawl__resp_text_equals(reader, what, "plain");
+    const bool shared = !plain && !fair && !pawl__resp_text_equals(reader, what, "mutex");
+    lock.kind = plain ? PAWL_PLAIN : fair ? PAWL_FAIR : PAWL_MUTEX;
     *kind_out = PAWL__KEY_LOCK;
-    return take_holders(
-        holders, reply, &lock, !fair && !pawl__resp_text_equals(reader, what, "mutex"));
+    return take_holders(holders, reply, &lock, shared);
 }
 
 /* Is it this one key that the user may not see? */
