@@ -84,6 +84,10 @@ static const struct suite_group *const groups[] = {
     &suite_names,
     &suite_random,
     &suite_kinds,
+    &suite_fair,
+    &suite_shared,
+    &suite_spin,
+    &suite_handoff,
 };
 
 static struct job jobs[CASES_MAX];
