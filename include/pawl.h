@@ -375,8 +375,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_break(pawl_lock *lock);
 typedef struct pawl_entry {
     size_t size;     /* set by the library in callbacks, and by the caller for pawl_client_look() */
     char name[1025]; /* as it is: a name may have control bytes, which a terminal should not get */
-    pawl_kind kind;
-    bool held;            /* false: only from pawl_client_look(), and where a watch says so */
+    pawl_kind kind;  /* a fair lock that nobody waits for looks like a mutex on Redis */
+    bool held;       /* false: only from pawl_client_look(), and where a watch says so */
     unsigned hold_count;  /* how often the holder has acquired it */
     int64_t remaining_ms; /* until the backend lets go if nobody renews; -1: it never would */
     uint64_t token;       /* the last token given out for this name; 0: unknown */
@@ -385,7 +385,8 @@ typedef struct pawl_entry {
     int64_t pid;          /* of it, on that host; 0: unknown */
     char command[129];    /* the program's name; "": unknown */
     int64_t since_ms;     /* how long ago the holding client began; -1: unknown */
-    int64_t waiters;      /* processes that surely wait for it, there may be more; -1: unknown */
+    int64_t waiters;      /* processes that surely wait for it, there may be more; -1: unknown. Of a
+                             fair lock: how many stand in its queue */
 } pawl_entry;
 
 /* The entry is valid during the callback. Answer false for: enough. */
@@ -402,6 +403,23 @@ PAWL_API PAWL_CHECKED pawl_status pawl_client_list(
  * several holders it shows one. WAITS: connect timeout + timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_client_look(
     pawl_client *client, const char *name, pawl_entry *entry_out);
+
+/* One who waits for a fair lock, as the lock's queue shows it. */
+typedef struct pawl_waiter {
+    size_t size;       /* set by the library */
+    unsigned position; /* 1: the next to get the lock */
+    int64_t alive_ms;  /* until it counts as dead, unless it asks again; 0: it does already */
+    char owner[128];   /* the owner string */
+} pawl_waiter;
+
+/* The waiter is valid during the callback. Answer false for: enough. */
+typedef bool (*pawl_waiter_callback)(const pawl_waiter *waiter, void *arg);
+
+/* Tell who stands in the queue of a fair lock, the next one first, the first thousand at most. None
+ * is told of a name that is no fair lock, or that nobody waits for. WAITS: connect timeout +
+ * timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_client_queue(
+    pawl_client *client, const char *name, pawl_waiter_callback each, void *arg);
 
 /* Locks as they come and go. */
 typedef struct pawl_watch pawl_watch;

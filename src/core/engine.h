@@ -187,6 +187,8 @@ struct pawl__engine {
     bool expires;      /* the backend itself ends a lease that is not renewed */
     bool sessions;     /* a renewed hold lives as long as this process: no deadline, no renewals */
     bool passes;       /* knows PAWL__OP_PASS, for the family MUTEX */
+    bool rows;         /* gives op->tokens in a row for one grant, without which nothing can be
+                          handed on: the next grant would repeat a token */
     unsigned families; /* it can keep: a bit for each, PAWL__FAMILY_BIT() */
 
     /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the
@@ -238,6 +240,10 @@ struct pawl__engine {
     /* The same for one name, held or not. size and name are set, all else is zero, but remaining_ms
      * (0), since_ms and waiters (-1). */
     pawl_status (*look)(void *self, const char *name, size_t name_size, pawl_entry *entry_out);
+
+    /* Tell who stands in the queue of a fair lock, the next one first. */
+    pawl_status (*queue)(
+        void *self, const char *name, size_t name_size, pawl_waiter_callback each, void *arg);
 
     /* From now on collect hints about names that match. */
     pawl_status (*watch_open)(void *self, const char *pattern, void **watch_out);

@@ -90,27 +90,49 @@ struct pawl__tenure *pawl__hold_find(
 
 static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
 {
-    if (handle->through_id != tenure->id) {
-        handle->through_id = tenure->id;
-        handle->through_count = 0;
+    if (handle == tenure->handle) {
+        tenure->firsts++;
+    } else {
+        if (handle->through_id != tenure->id || handle->through_owner != tenure->owner) {
+            handle->through_id = tenure->id;
+            handle->through_owner = tenure->owner;
+            handle->through_count = 0;
+        }
+        handle->through_count++;
     }
-    handle->through_count++;
     tenure->count++;
     tenure->reads += handle->kind == PAWL_READ;
+}
+
+/* The common end of a grant and of an inheritance: the claim's caller has it now. */
+static void begin_hold(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    struct pawl__request *request = tenure->request;
+    tenure->request = NULL;
+    tenure->state = PAWL__TENURE_HELD;
+    tenure->granted = true;
+    pawl__list_push(&tenure->name->holds, &tenure->node);
+    entered(tenure, request->handle);
+    arm(machine, tenure);
+    pawl__finish(machine, request, PAWL_OK, NULL);
+    pawl__claim_tries_busy(machine, tenure->name, now_us);
+    pawl__claim_twins_enter(machine, tenure, now_us);
+}
+
+static int64_t limit_from(const struct pawl__tenure *tenure, int64_t start_us)
+{
+    const int64_t max_hold_us = tenure->request->handle->max_hold_us;
+    return max_hold_us > 0 ? pawl__later(start_us, max_hold_us) : PAWL__NEVER;
 }
 
 void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
     const struct pawl__op *op, int64_t now_us)
 {
-    struct pawl__request *request = tenure->request;
-    int64_t max_hold_us = request->handle->max_hold_us;
-    tenure->request = NULL;
-    tenure->state = PAWL__TENURE_HELD;
-    tenure->granted = true;
     tenure->shown = 1;
     tenure->attempt = 0;
     tenure->token = op->token;
-    tenure->limit_us = max_hold_us > 0 ? pawl__later(op->sent_us, max_hold_us) : PAWL__NEVER;
+    tenure->spare_tokens = op->tokens > 0 ? op->tokens - 1 : 0;
+    tenure->limit_us = limit_from(tenure, op->sent_us);
     tenure->until_us = pawl__later(op->sent_us, op->lease_us);
     tenure->loss.proven_us = op->sent_us;
     tenure->deadline_us = is_session(machine, tenure)
@@ -122,13 +144,30 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     } else {
         tenure->name->active = tenure;
     }
-    pawl__list_push(&tenure->name->holds, &tenure->node);
-    entered(tenure, request->handle);
     schedule_renewal(machine, tenure, op->sent_us);
-    arm(machine, tenure);
-    pawl__finish(machine, request, PAWL_OK, NULL);
-    pawl__claim_tries_busy(machine, tenure->name, now_us);
-    pawl__claim_twins_enter(machine, tenure, now_us);
+    begin_hold(machine, tenure, now_us);
+}
+
+/* The backend's hold goes on under the number it has; only here it changes hands. Nothing of the
+ * giver is under way. */
+void pawl__hold_inherit(struct pawl__machine *machine, struct pawl__tenure *heir,
+    struct pawl__tenure *giver, int64_t now_us)
+{
+    heir->id = giver->id;
+    heir->token = giver->token + 1;
+    heir->spare_tokens = giver->spare_tokens - 1;
+    heir->handed = giver->handed + 1;
+    heir->shown = giver->shown;
+    heir->attempt = giver->attempt;
+    heir->limit_us = limit_from(heir, now_us);
+    heir->until_us = giver->until_us;
+    heir->deadline_us = pawl__min64(giver->deadline_us, heir->limit_us);
+    heir->renew_us = giver->renew_us;
+    heir->overdue_us = giver->overdue_us;
+    heir->copy_us = giver->copy_us;
+    heir->loss.proven_us = giver->loss.proven_us;
+    heir->name->active = heir;
+    begin_hold(machine, heir, now_us);
 }
 
 /* Who writes may read as well, which is no re-entry; who reads may not write, and would wait for
@@ -255,12 +294,27 @@ void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenur
     renew(machine, tenure, now_us);
 }
 
+/* Who was about to enter once more to write would write what only reads from now on. */
+static void refuse_writers(struct pawl__machine *machine, struct pawl__list *requests)
+{
+    struct pawl__list *node = requests->next;
+    while (node != requests) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        node = node->next;
+        if (request->kind == PAWL__WANT_ACQUIRE && request->handle->kind == PAWL_WRITE) {
+            pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
+        }
+    }
+}
+
 /* It goes on for reading only. Like a renewal, it is told until it was heard. */
 void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
     tenure->kind = PAWL_READ;
     tenure->downgrade = true;
+    refuse_writers(machine, &tenure->extends);
+    refuse_writers(machine, &tenure->extending);
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
         pawl__touch(machine, tenure->name);
@@ -310,6 +364,19 @@ static void not_extended(
     }
 }
 
+/* Releases that made a reader of a writer: the whole hold is released now. */
+static void released_at_last(struct pawl__machine *machine, struct pawl__list *requests)
+{
+    struct pawl__list *node = requests->next;
+    while (node != requests) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        node = node->next;
+        if (request->kind == PAWL__WANT_RELEASE) {
+            pawl__finish(machine, request, PAWL_OK, NULL);
+        }
+    }
+}
+
 /* Nothing is done for the hold any more. */
 void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
@@ -318,6 +385,8 @@ void pawl__hold_leave(
         refuse_lost(machine, tenure, &tenure->extends);
         refuse_lost(machine, tenure, &tenure->extending);
     }
+    released_at_last(machine, &tenure->extends);
+    released_at_last(machine, &tenure->extending);
     not_extended(machine, &tenure->extends, status, NULL);
     not_extended(machine, &tenure->extending, status, NULL);
     pawl__timer_clear(&machine->timers, &tenure->timer);

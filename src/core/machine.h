@@ -131,8 +131,10 @@ struct pawl__handle {
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
+    unsigned handoff;       /* so often it goes to the next here without a word to the backend */
     unsigned tenures;       /* that began through this handle and exist still */
-    uint64_t through_id;    /* the tenure last acquired through this handle, */
+    uint64_t through_id;    /* the tenure last entered through this handle that began elsewhere, */
+    uint64_t through_owner; /* whose it was then, */
     unsigned through_count; /* and how often without a release yet */
 };
 
@@ -169,21 +171,24 @@ struct pawl__tenure {
     enum pawl__tenure_state state;
     pawl_kind kind; /* what it is in the backend, or shall be */
     bool renew;
-    bool main_out;    /* main is with the engine */
-    bool side_out;    /* side is with the engine */
-    bool doubt;       /* a copy of an acquire or pass is about whose end we do not know */
-    bool repeated;    /* a copy of the release ended unknown */
-    bool granted;     /* the backend has given it the lock and has not said that it is gone */
-    bool queued;      /* FAIR: it may stand in the backend's queue */
-    bool downgrade;   /* SHARED: the backend has yet to be told that it only reads now */
-    bool look;        /* verify it as soon as side is free */
-    bool at_risk;     /* told so since the last good renewal */
-    unsigned count;   /* acquired and not yet released, */
-    unsigned reads;   /* SHARED: and for reading */
-    unsigned shown;   /* the count that the backend shows */
-    unsigned attempt; /* tries since the last answer, for the back-off */
-    unsigned turns;   /* SPIN, PLAIN: answers that it is held, for the pause */
-    unsigned late;    /* CLAIMING, WAITING: grants that came when their time was over already */
+    bool main_out;         /* main is with the engine */
+    bool side_out;         /* side is with the engine */
+    bool doubt;            /* a copy of an acquire or pass is about whose end we do not know */
+    bool repeated;         /* a copy of the release ended unknown */
+    bool granted;          /* the backend has given it the lock and has not said that it is gone */
+    bool queued;           /* FAIR: it may stand in the backend's queue */
+    bool downgrade;        /* SHARED: the backend has yet to be told that it only reads now */
+    bool look;             /* verify it as soon as side is free */
+    bool at_risk;          /* told so since the last good renewal */
+    unsigned count;        /* acquired and not yet released, */
+    unsigned reads;        /* SHARED: and for reading */
+    unsigned firsts;       /* ... and through its first handle */
+    unsigned shown;        /* the count that the backend shows */
+    unsigned attempt;      /* tries since the last answer, for the back-off */
+    unsigned turns;        /* SPIN, PLAIN: answers that it is held, for the pause */
+    unsigned handed;       /* so often this hold has changed hands here, */
+    unsigned spare_tokens; /* and so many tokens are left for that */
+    unsigned late; /* CLAIMING, WAITING: grants that came when their time was over already */
     uint64_t id;
     uint64_t owner;
     uint64_t token;
@@ -239,6 +244,7 @@ struct pawl__name {
     int64_t turn_us;          /* and until then as long as they go on taking and releasing it */
     int64_t idle_us;          /* watched, but nobody has needed it since; NEVER: needed */
     unsigned passes;          /* since others were last offered a turn */
+    bool kept;                /* it changed hands here: the next release offers it to others */
     bool chained;             /* the next grant goes on with our turn, unless others come between */
     int64_t chain_us;         /* since when we keep it to ourselves */
     int64_t answered_us;      /* the last answer about this name */
@@ -350,6 +356,9 @@ void pawl__machine_owner_gone(struct pawl__machine *machine, uint64_t owner, int
  * none. */
 struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
     const struct pawl__handle *handle, uint64_t owner, int64_t now_us);
+
+/* Whether the tenure was acquired through this handle more often than released. */
+bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure);
 
 /* The owner of what was acquired through this handle and not yet released; 0: nothing. */
 uint64_t pawl__handle_holder(const struct pawl__handle *handle);
