@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/tally.h"
 
 #include <string.h>
 
@@ -58,6 +59,8 @@ static struct pawl__name *name_new(
     pawl__list_init(&name->holds);
     pawl__list_init(&name->handles);
     pawl__list_init(&name->link);
+    pawl__list_init(&name->tally_queue);
+    pawl__list_init(&name->tally_spares);
     pawl__map_add(&machine->names, &name->node, copy, size);
     return name;
 }
@@ -73,6 +76,7 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 
 void pawl__name_free(struct pawl__name *name)
 {
+    pawl__tally_free_spares(name);
     pawl__free(name->error);
     pawl__free(name->text);
     pawl__free(name->place);
@@ -157,6 +161,7 @@ void pawl__machine_abolish(struct pawl__machine *machine)
 {
     abolish_tenures(machine, &machine->tenures);
     abolish_tenures(machine, &machine->ended);
+    pawl__tally_abolish(machine);
     machine->timers.root = NULL;
     machine->ops = NULL;
     machine->ops_end = &machine->ops;

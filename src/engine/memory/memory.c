@@ -427,7 +427,8 @@ static const char *const schemes[] = {"memory", NULL};
 const struct pawl__engine pawl__engine_memory = {
     .name = "memory",
     .schemes = schemes,
-    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SEMAPHORE) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PERMITS) | PAWL__FAMILY_BIT(PAWL__FAMILY_LATCH),
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .sessions = false,

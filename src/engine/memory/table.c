@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "engine/memory/tally.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -283,7 +284,14 @@ bool pawl__memory_init(struct pawl__memory_table *table)
 {
     table->token_floor = 0;
     pawl__list_init(&table->due);
-    return pawl__map_init(&table->entries);
+    if (!pawl__map_init(&table->entries)) {
+        return false;
+    }
+    if (!pawl__map_init(&table->counts)) {
+        pawl__map_free(&table->entries);
+        return false;
+    }
+    return true;
 }
 
 void pawl__memory_free(struct pawl__memory_table *table)
@@ -295,6 +303,7 @@ void pawl__memory_free(struct pawl__memory_table *table)
         entry_free(table, entry);
     }
     pawl__map_free(&table->entries);
+    pawl__memory_tally_free(table);
 }
 
 void pawl__memory_join(struct pawl__memory_client *client, const char *uuid)
@@ -359,6 +368,11 @@ void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_cl
         break;
     case PAWL__OP_BREAK:
         break_lock(table, entry, op);
+        break;
+    case PAWL__OP_TALLY:
+        if (pawl__memory_tally(table, client, op, now_us) && entry != NULL) {
+            wake_all(table, entry);
+        }
         break;
     case PAWL__OP_WATCH:
         watch_begin(table, client, entry, op);

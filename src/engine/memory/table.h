@@ -19,6 +19,7 @@
 
 struct pawl__memory_table {
     struct pawl__map entries;
+    struct pawl__map counts; /* of semaphores and latches; see tally.c */
     struct pawl__list due; /* watches whose clients have yet to be woken */
     uint64_t token_floor;  /* the greatest token of entries that were dropped */
 };

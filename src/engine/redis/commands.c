@@ -4,6 +4,7 @@
 #include "engine/redis/commands.h"
 
 #include "engine/redis/lua_scripts.h"
+#include "engine/redis/tally.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -309,6 +310,8 @@ bool pawl__command_put(struct pawl__commands *commands, struct pawl__buffer *out
         return put_inspect(commands, out, ops, whole);
     case PAWL__OP_BREAK:
         return put_break(commands, out, ops, whole);
+    case PAWL__OP_TALLY:
+        return pawl__tally_command_put(commands->owner + 5, out, ops, whole);
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         break;

@@ -5,6 +5,10 @@
  * names: a prefix, a colon, and the name in braces, so that all fall into one slot of a cluster; a
  * name that has an opening brace already is taken as it is.
  *
+ * A semaphore and a latch are numbers under the name itself. Their channels have Redisson's names,
+ * too: that of a latch has braces round the name whatever the name is, and no colon. Instead of a
+ * token counter they have what the records of requests begin with.
+ *
  * The three stand in one block as bulk strings, in the order counter, lock, channel, so that every
  * command can copy what it needs of them in one piece. */
 #ifndef PAWL_ENGINE_REDIS_PLACE_H
@@ -19,8 +23,11 @@
 #define PAWL__TOKEN_PREFIX "redisson_lock_token"
 #define PAWL__CHANNEL_PREFIX "redisson_lock__channel"
 #define PAWL__RW_CHANNEL_PREFIX "redisson_rwlock" /* of read/write locks */
+#define PAWL__PERMITS_CHANNEL_PREFIX "redisson_sc" /* of semaphores */
+#define PAWL__LATCH_CHANNEL_PREFIX "redisson_countdownlatch__channel__"
+#define PAWL__ASKED_PREFIX "pawl_asked" /* of what a semaphore or a latch was asked; see tally.h */
 
-enum { PAWL__COMPOSED_SIZE_MAX = PAWL__NAME_SIZE_MAX + 32 }; /* of a name with its prefix */
+enum { PAWL__COMPOSED_SIZE_MAX = PAWL__NAME_SIZE_MAX + 40 }; /* of a name with its prefix */
 
 struct pawl__redis_text {
     const char *bytes;
