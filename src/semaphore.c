@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls of semaphores, of both kinds. */
+/* The public calls of semaphores; those about permits that have leases are in permits.c. */
+#include "semaphore.h"
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "checks.h"
-#include "counts.h"
-
-#include <string.h>
-
-_Static_assert(PAWL_PERMITS_MAX == PAWL__PERMITS_AT_ONCE, "what a user may ask, an engine can");
-
-struct pawl_semaphore {
-    struct pawl_lock lock; /* must be first */
-    bool leased;
-    int64_t lease_us;
-};
 
 static struct pawl_lock *lock_of(pawl_semaphore *semaphore)
 {
     return semaphore != NULL ? &semaphore->lock : NULL;
-}
-
-static pawl_semaphore *semaphore_of(struct pawl_lock *lock)
-{
-    return PAWL__CONTAINER(lock, pawl_semaphore, lock);
 }
 
 static pawl_status run(pawl_semaphore *semaphore, struct pawl__request *request, const char *call)
@@ -32,16 +18,15 @@ static pawl_status run(pawl_semaphore *semaphore, struct pawl__request *request,
     return status == PAWL_OK ? pawl__count_run(&semaphore->lock, request, call) : status;
 }
 
-/* It is there, and of the kind that the call is for. */
-static pawl_status check_kind(pawl_semaphore *semaphore, bool leased)
+pawl_status pawl__semaphore_check(pawl_semaphore *semaphore, bool leased)
 {
+    static const char *const words[] = {
+        "this semaphore's permits have ids and leases (options.leased): use the pawl_permit_ calls",
+        "this semaphore's permits have no leases: use the pawl_semaphore_ calls, or open it with "
+        "options.leased"};
     pawl_status status = pawl__count_check(lock_of(semaphore), "semaphore");
     if (status == PAWL_OK && semaphore->leased != leased) {
-        return pawl__fail(PAWL_INVALID,
-            leased ? "this semaphore's permits have no leases: use the pawl_semaphore_ calls, or "
-                     "open it with options.leased"
-                   : "this semaphore's permits have ids and leases (options.leased): use the "
-                     "pawl_permit_ calls");
+        return pawl__fail(PAWL_INVALID, "%s", words[leased]);
     }
     return status;
 }
@@ -73,16 +58,26 @@ pawl_status pawl_semaphore_open(pawl_client *client, const char *name,
     if (status != PAWL_OK) {
         return status;
     }
-    pawl_semaphore *semaphore = semaphore_of(lock);
+    pawl_semaphore *semaphore = pawl__semaphore_of(lock);
     semaphore->leased = known.leased;
     semaphore->lease_us = known.lease_ms * 1000;
+    semaphore->on_lost = known.on_lost;
+    semaphore->event_arg = known.event_arg;
+    if (known.leased && known.renew) {
+        pawl__permits_begin(semaphore);
+    }
     *semaphore_out = semaphore;
     return PAWL_OK;
 }
 
 pawl_status pawl_semaphore_close(pawl_semaphore *semaphore)
 {
-    return pawl__count_close(lock_of(semaphore), "pawl_semaphore_close()");
+    pawl_status released = PAWL_OK;
+    if (semaphore != NULL && pawl__semaphore_check(semaphore, true) == PAWL_OK) {
+        released = pawl__permits_end(semaphore);
+    }
+    pawl_status status = pawl__count_close(lock_of(semaphore), "pawl_semaphore_close()");
+    return status != PAWL_OK ? status : released;
 }
 
 /* ===== The number of permits ===== */
@@ -138,7 +133,7 @@ pawl_status pawl_semaphore_available(pawl_semaphore *semaphore, int64_t *permits
 static pawl_status check_acquire(pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms,
     struct pawl__request *request)
 {
-    pawl_status status = check_kind(semaphore, false);
+    pawl_status status = pawl__semaphore_check(semaphore, false);
     if (status == PAWL_OK) {
         status = pawl__count_check_range("permits", permits, 1, PAWL__COUNT_MAX);
     }
@@ -155,7 +150,7 @@ pawl_status pawl_semaphore_acquire(pawl_semaphore *semaphore, int64_t permits, i
 pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits)
 {
     struct pawl__request request = {.verb = PAWL__TALLY_GIVE, .amount = permits};
-    pawl_status status = check_kind(semaphore, false);
+    pawl_status status = pawl__semaphore_check(semaphore, false);
     if (status == PAWL_OK) {
         status = pawl__count_check_range("permits", permits, 1, PAWL__COUNT_MAX);
     }
@@ -165,42 +160,14 @@ pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits)
 /* What a user's function is to be called with. */
 struct hop {
     pawl_semaphore_callback done;
-    pawl_permit_callback leased_done;
     void *arg;
-    size_t count;
-    pawl_permit permits[];
 };
 
 static void on_done(pawl_lock *lock, pawl_status status, void *arg)
 {
-    struct hop *hop = arg;
-    if (hop->done != NULL) {
-        hop->done(semaphore_of(lock), status, hop->arg);
-    } else {
-        const bool taken = status == PAWL_OK;
-        hop->leased_done(semaphore_of(lock), status, taken ? hop->permits : NULL,
-            taken ? hop->count : 0, hop->arg);
-    }
-    pawl__free(hop);
-}
-
-static struct hop *hop_new(size_t permit_count)
-{
-    struct hop *hop = pawl__alloc(sizeof *hop + permit_count * sizeof(pawl_permit));
-    if (hop == NULL) {
-        pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
-    }
-    return hop;
-}
-
-static pawl_status start(
-    pawl_semaphore *semaphore, const struct pawl__request *request, struct hop *hop)
-{
-    pawl_status status = pawl__count_start(&semaphore->lock, request, on_done, hop);
-    if (status != PAWL_OK) {
-        pawl__free(hop);
-    }
-    return status;
+    struct hop hop = *(struct hop *)arg;
+    pawl__free(arg);
+    hop.done(pawl__semaphore_of(lock), status, hop.arg);
 }
 
 pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore, int64_t permits,
@@ -214,13 +181,16 @@ pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore, int64_t perm
     if (status != PAWL_OK) {
         return status;
     }
-    struct hop *hop = hop_new(0);
+    struct hop *hop = pawl__alloc(sizeof *hop);
     if (hop == NULL) {
-        return PAWL_NO_MEMORY;
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
     }
-    hop->done = done;
-    hop->arg = arg;
-    return start(semaphore, &request, hop);
+    *hop = (struct hop){done, arg};
+    status = pawl__count_start(&semaphore->lock, &request, on_done, hop);
+    if (status != PAWL_OK) {
+        pawl__free(hop);
+    }
+    return status;
 }
 
 void pawl_semaphore_cancel(pawl_semaphore *semaphore)

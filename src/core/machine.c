@@ -23,6 +23,7 @@ bool pawl__machine_init(struct pawl__machine *machine)
     pawl__list_init(&machine->dead);
     pawl__list_init(&machine->tenures);
     pawl__list_init(&machine->tallies);
+    pawl__list_init(&machine->leases);
     pawl__list_init(&machine->ended);
     pawl__list_init(&machine->spares);
     pawl__list_init(&machine->touched);

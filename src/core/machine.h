@@ -110,6 +110,7 @@ struct pawl__request {
     enum pawl__tally_verb verb;        /* tally: what is wanted, as in struct pawl__tally_ask */
     int64_t amount;                    /* tally */
     const struct pawl__permit_id *ids; /* tally: `amount` of them; copied */
+    struct pawl__list *permits;        /* tally: to be kept alive if they are granted; see leases.h */
     int64_t value;                     /* tally: what the backend answered */
     pawl_status status;
     char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the
@@ -132,6 +133,7 @@ struct pawl__handle {
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
+    struct pawl__leases *leases; /* of a semaphore: permits that it renews; NULL: it does not */
     unsigned tenures;       /* that began through this handle and exist still */
     uint64_t through_id;    /* the tenure last acquired through this handle, */
     unsigned through_count; /* and how often without a release yet */
@@ -260,6 +262,7 @@ struct pawl__machine {
     struct pawl__list spares; /* a few freed tenures, for those to come */
     unsigned spare_count;
     struct pawl__list tallies;
+    struct pawl__list leases; /* of permits that are renewed, by handle */
     struct pawl__list touched; /* names to look at when this step is over */
     uint64_t next_id;
     unsigned pending; /* operations with the engine */

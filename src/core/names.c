@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "core/tally.h"
+#include "core/leases.h"
 
 #include <string.h>
 
@@ -124,6 +124,7 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
 void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
 {
     pawl__machine_cancel(machine, handle, now_us);
+    pawl__leases_end(machine, handle);
     pawl__list_remove(&handle->node);
     forget_handle(&machine->tenures, handle);
     forget_handle(&machine->ended, handle);

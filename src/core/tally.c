@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "core/leases.h"
 #include "core/machine_parts.h"
 
 #include <assert.h>
@@ -16,6 +17,7 @@
 #define LISTEN_LEAST_US 1000 /* never a sleep of nothing */
 #define NEXT_COUNT 2         /* so many ask when one was granted */
 #define KEEP_LEAST_US 10000000
+#define LATE_GRANTS_MAX 5
 
 static bool is_try(const struct pawl__request *request)
 {
@@ -52,49 +54,6 @@ static int64_t keep_us(const struct pawl__machine *machine)
 
 /* ===== Beginning and end ===== */
 
-static struct pawl__tally *tally_new(struct pawl__machine *machine, struct pawl__request *request)
-{
-    struct pawl__name *name = request->handle->name;
-    const bool leased = request->ids != NULL;
-    const size_t id_count = leased ? (size_t)request->amount : 0;
-    struct pawl__permit_id *ids = leased ? pawl__alloc(id_count * sizeof *ids) : NULL;
-    bool *gone = leased ? pawl__alloc(id_count * sizeof *gone) : NULL;
-    struct pawl__list *spare = pawl__list_pop(&name->tally_spares);
-    struct pawl__tally *tally = spare != NULL ? PAWL__CONTAINER(spare, struct pawl__tally, all)
-                                              : pawl__alloc(sizeof *tally);
-    if (tally == NULL || (leased && (ids == NULL || gone == NULL))) {
-        pawl__free(tally);
-        pawl__free(ids);
-        pawl__free(gone);
-        return NULL;
-    }
-    const uint64_t forget = tally->number;
-    memset(tally, 0, sizeof *tally);
-    if (leased) {
-        memcpy(ids, request->ids, id_count * sizeof *ids);
-    }
-    tally->name = name;
-    tally->request = request;
-    tally->number = machine->next_id++;
-    tally->copy_us = PAWL__NEVER;
-    tally->timer.kind = PAWL__TIMER_TALLY;
-    tally->ask = (struct pawl__tally_ask){.verb = request->verb,
-        .amount = request->amount,
-        .ids = ids,
-        .gone = gone,
-        .keep_us = keep_us(machine),
-        .forget = forget};
-    tally->op.place = name->place;
-    tally->op.core = tally;
-    tally->op.tally = &tally->ask;
-    tally->op.id = tally->number;
-    tally->op.lease_us = request->lease_us;
-    pawl__list_init(&tally->node);
-    pawl__list_push(&machine->tallies, &tally->all);
-    name->tallies++;
-    return tally;
-}
-
 static void clear(struct pawl__tally *tally)
 {
     pawl__free(tally->op.error);
@@ -103,6 +62,65 @@ static void clear(struct pawl__tally *tally)
     tally->op.error = NULL;
     tally->ask.ids = NULL;
     tally->ask.gone = NULL;
+}
+
+/* Zeroed: one that has ended, with its number, or a new one. NULL: no memory. */
+static struct pawl__tally *blank(struct pawl__name *name, uint64_t *former_out)
+{
+    struct pawl__list *spare = pawl__list_pop(&name->tally_spares);
+    if (spare == NULL) {
+        *former_out = 0;
+        return pawl__alloc(sizeof(struct pawl__tally));
+    }
+    struct pawl__tally *tally = PAWL__CONTAINER(spare, struct pawl__tally, all);
+    *former_out = tally->number;
+    memset(tally, 0, sizeof *tally);
+    return tally;
+}
+
+/* Copies of the ids, and room for what is said about each. */
+static bool copy_ids(struct pawl__tally_ask *ask, const struct pawl__permit_id *ids)
+{
+    const size_t count = (size_t)ask->amount;
+    if (ids == NULL) {
+        return true;
+    }
+    ask->ids = pawl__alloc(count * sizeof *ids);
+    ask->gone = pawl__alloc(count * sizeof *ask->gone);
+    if (ask->ids == NULL || ask->gone == NULL) {
+        return false;
+    }
+    memcpy(ask->ids, ids, count * sizeof *ids);
+    return true;
+}
+
+static struct pawl__tally *tally_new(struct pawl__machine *machine, struct pawl__name *name,
+    enum pawl__tally_verb verb, int64_t amount, const struct pawl__permit_id *ids)
+{
+    uint64_t former = 0;
+    struct pawl__tally *tally = blank(name, &former);
+    if (tally == NULL) {
+        return NULL;
+    }
+    tally->ask = (struct pawl__tally_ask){
+        .verb = verb, .amount = amount, .keep_us = keep_us(machine), .forget = former};
+    if (!copy_ids(&tally->ask, ids)) {
+        clear(tally);
+        pawl__free(tally);
+        return NULL;
+    }
+    tally->name = name;
+    tally->number = machine->next_id++;
+    tally->copy_us = PAWL__NEVER;
+    tally->timer.kind = PAWL__TIMER_TALLY;
+    tally->op.place = name->place;
+    tally->op.core = tally;
+    tally->op.tally = &tally->ask;
+    tally->op.id = tally->number;
+    pawl__list_init(&tally->node);
+    pawl__list_push(&machine->tallies, &tally->all);
+    name->tallies++;
+    return tally;
 }
 
 /* Nothing of it is left but its record, which the next tally of this name has dropped, unless a
@@ -257,11 +275,13 @@ void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *requ
         pawl__finish(machine, request, PAWL_CANCELED, NULL);
         return;
     }
-    tally = tally_new(machine, request);
+    tally = tally_new(machine, request->handle->name, request->verb, request->amount, request->ids);
     if (tally == NULL) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
     }
+    tally->op.lease_us = request->lease_us;
+    tally->request = request;
     request->tally = tally;
     int64_t due_us = request->end_us;
     if (wants && !is_try(request)) {
@@ -275,6 +295,18 @@ void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *requ
     } else {
         ask(machine, tally, now_us);
     }
+}
+
+struct pawl__tally *pawl__tally_alone(struct pawl__machine *machine, struct pawl__name *name,
+    enum pawl__tally_verb verb, const struct pawl__permit_id *ids, size_t count, int64_t lease_us,
+    int64_t now_us)
+{
+    struct pawl__tally *tally = tally_new(machine, name, verb, (int64_t)count, ids);
+    if (tally != NULL) {
+        tally->op.lease_us = lease_us;
+        ask(machine, tally, now_us);
+    }
+    return tally;
 }
 
 /* ===== When the caller has left ===== */
@@ -321,7 +353,10 @@ static void answered_alone(struct pawl__machine *machine, struct pawl__tally *ta
 {
     const struct pawl__op *op = &tally->op;
     const bool answered = op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN;
-    if (tally->ask.verb == PAWL__TALLY_TAKE && (op->answer == PAWL__DONE || tally->doubt)) {
+    if (tally->leases != NULL) {
+        pawl__leases_answered(machine, tally, now_us);
+        end(machine, tally);
+    } else if (tally->ask.verb == PAWL__TALLY_TAKE && (op->answer == PAWL__DONE || tally->doubt)) {
         undo(machine, tally, now_us);
     } else if (!answered && (tally->undoing || goes_on(tally))) {
         persist(machine, tally, now_us);
@@ -350,11 +385,24 @@ static void open_latch(struct pawl__machine *machine, struct pawl__name *name)
     }
 }
 
+/* Permits that its handle renews were granted or extended. */
+static void keep_alive(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
+{
+    const struct pawl__request *request = tally->request;
+    struct pawl__leases *leases = request->handle->leases;
+    if (leases != NULL && tally->ask.verb == PAWL__TALLY_TAKE && request->permits != NULL) {
+        pawl__leases_add(machine, leases, request->permits, &tally->op);
+    } else if (leases != NULL && tally->ask.verb == PAWL__TALLY_EXTEND) {
+        pawl__leases_extended(machine, leases, &tally->op, now_us);
+    }
+}
+
 static void done(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     struct pawl__name *name = tally->name;
     const enum pawl__tally_verb verb = tally->ask.verb;
     pawl__list_remove(&tally->node);
+    keep_alive(machine, tally, now_us);
     finish(machine, tally, PAWL_OK, NULL);
     end(machine, tally);
     if (verb == PAWL__TALLY_AWAIT) {
@@ -399,6 +447,27 @@ static void no_answer(struct pawl__machine *machine, struct pawl__tally *tally, 
     }
 }
 
+/* Permits were granted, but their lease may be over by now. */
+static bool is_late(const struct pawl__tally *tally, int64_t now_us)
+{
+    return tally->ask.verb == PAWL__TALLY_TAKE && tally->ask.ids != NULL &&
+           now_us >= pawl__valid_until(&tally->op);
+}
+
+/* That counts as no answer; asked again with the same ids, the lease begins anew. */
+static void granted_late(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
+{
+    struct pawl__op *op = &tally->op;
+    tally->doubt = true;
+    op->answer = PAWL__UNKNOWN;
+    op->status = PAWL_UNAVAILABLE;
+    op->again = tally->attempt < LATE_GRANTS_MAX;
+    op->error = pawl__format("the permits were granted, but their lease of %lld ms was over when the "
+                             "answer came; lease_ms must be longer than the way there and back",
+        (long long)(op->lease_us / 1000));
+    no_answer(machine, tally, now_us);
+}
+
 void pawl__tally_answered(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     const struct pawl__op *op = &tally->op;
@@ -418,7 +487,11 @@ void pawl__tally_answered(struct pawl__machine *machine, struct pawl__tally *tal
     }
     switch (op->answer) {
     case PAWL__DONE:
-        done(machine, tally, now_us);
+        if (is_late(tally, now_us)) {
+            granted_late(machine, tally, now_us);
+        } else {
+            done(machine, tally, now_us);
+        }
         break;
     case PAWL__HELD:
         held(machine, tally, now_us);

@@ -39,11 +39,18 @@ struct pawl__tally {
     unsigned attempt; /* tries since the last answer, for the back-off */
     uint64_t wakes;   /* the name's when we last asked */
     uint64_t number;  /* of the request; in a spare: whose record may be forgotten, 0: none */
+    struct pawl__leases *leases; /* renews permits of these; NULL: it does not */
     int64_t copy_us;  /* when the first copy was sent that may have been carried out unheard */
 };
 
 void pawl__tally_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+/* A question about permits that no request waits for: it is asked at once, and answered to its
+ * `leases`, if these are set afterwards. NULL: no memory. */
+struct pawl__tally *pawl__tally_alone(struct pawl__machine *machine, struct pawl__name *name,
+    enum pawl__tally_verb verb, const struct pawl__permit_id *ids, size_t count, int64_t lease_us,
+    int64_t now_us);
+
 void pawl__tally_answered(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us);
 void pawl__tally_timeout(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "core/tally.h"
+#include "core/leases.h"
 
 int64_t pawl__machine_due(const struct pawl__machine *machine)
 {
@@ -33,6 +33,9 @@ bool pawl__machine_served(const struct pawl__machine *machine)
     }
     if (first->kind == PAWL__TIMER_TALLY) {
         return is_blocking(PAWL__CONTAINER(first, struct pawl__tally, timer)->request);
+    }
+    if (first->kind == PAWL__TIMER_LEASES) {
+        return false;
     }
     struct pawl__name *name = PAWL__CONTAINER(first, struct pawl__name, timer);
     return name->active == NULL && !pawl__list_empty(&name->queue) &&
@@ -103,6 +106,9 @@ static void fire(struct pawl__machine *machine, struct pawl__timer *timer, int64
     case PAWL__TIMER_TALLY:
         pawl__tally_timer(machine, PAWL__CONTAINER(timer, struct pawl__tally, timer), now_us);
         break;
+    case PAWL__TIMER_LEASES:
+        pawl__leases_timer(machine, PAWL__CONTAINER(timer, struct pawl__leases, timer), now_us);
+        break;
     default:
         pawl__touch(machine, PAWL__CONTAINER(timer, struct pawl__name, timer));
         break;
@@ -153,5 +159,6 @@ void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us)
         }
     }
     pawl__tally_reconnected(machine, now_us);
+    pawl__leases_reconnected(machine, now_us);
     pawl__settle(machine, now_us);
 }

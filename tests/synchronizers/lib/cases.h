@@ -43,7 +43,6 @@ struct caller {
     int64_t permits;
     int64_t wait_ms;
     _Atomic int status; /* -1: not yet */
-    pawl_permit permit; /* leased: the first one */
 };
 
 void call_acquire(
@@ -54,6 +53,8 @@ bool call_is_over(struct caller *caller);
 
 extern const struct CMUnitTest semaphore_cases[];
 extern const size_t semaphore_case_count;
+extern const struct CMUnitTest permit_cases[];
+extern const size_t permit_case_count;
 extern const struct CMUnitTest latch_cases[];
 extern const size_t latch_case_count;
 
