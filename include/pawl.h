@@ -330,16 +330,16 @@ typedef struct pawl_semaphore_options {
     size_t size;      /* set by PAWL_SEMAPHORE_OPTIONS_INIT */
     bool leased;      /* permits have ids and leases: the pawl_permit_ calls below */
     int64_t lease_ms; /* leased: how long a permit outlives a holder that died; 10 or more */
-    bool renew;       /* leased: extended in the background, every third of the lease, until released
-                         or until this handle is closed */
+    bool renew; /* leased: extended in the background, every third of the lease, until released
+                   or until this handle is closed */
     pawl_permit_callback on_lost; /* leased and renewed: once for every permit that is lost, with
                                      PAWL_LOST and that permit */
     void *event_arg;
 } pawl_semaphore_options;
 
-#define PAWL_SEMAPHORE_OPTIONS_INIT                                     \
-    {                                                                   \
-        sizeof(pawl_semaphore_options), false, 30000, true, NULL, NULL  \
+#define PAWL_SEMAPHORE_OPTIONS_INIT                                    \
+    {                                                                  \
+        sizeof(pawl_semaphore_options), false, 30000, true, NULL, NULL \
     }
 
 /* Open a semaphore by its name, as a lock is. This asks nothing of the backend. NULL options: the
@@ -370,9 +370,9 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_available(
     pawl_semaphore *semaphore, int64_t *permits_out);
 
 /* Take so many permits (1 to 2147483647), all or none. wait_ms is PAWL_TRY, PAWL_FOREVER or
- * milliseconds, as for a lock. PAWL_BUSY: fewer are free. Callers of one process who wait are served
- * in their order, so that one who wants many is not starved by those who want few. Not for leased
- * permits (PAWL_INVALID). WAITS: max(wait_ms, timeout). */
+ * milliseconds, as for a lock. PAWL_BUSY: fewer are free. Callers of one process who wait are
+ * served in their order, so that one who wants many is not starved by those who want few. Not for
+ * leased permits (PAWL_INVALID). WAITS: max(wait_ms, timeout). */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire(
     pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms);
 
@@ -399,8 +399,8 @@ PAWL_API void pawl_semaphore_cancel(pawl_semaphore *semaphore);
  * reach the backend for so long. WAITS: max(wait_ms, timeout). */
 PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire(
     pawl_semaphore *semaphore, size_t count, int64_t wait_ms, pawl_permit *permits_out);
-PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire_async(pawl_semaphore *semaphore,
-    size_t count, int64_t wait_ms, pawl_permit_callback done, void *arg);
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire_async(
+    pawl_semaphore *semaphore, size_t count, int64_t wait_ms, pawl_permit_callback done, void *arg);
 
 /* Give permits back by their ids, whoever took them. PAWL_LOST: at least one of them was not out
  * any more, because its lease had ended (or it had been released, or never given); the others are
@@ -431,8 +431,7 @@ PAWL_API pawl_status pawl_latch_close(pawl_latch *latch);
 
 /* Set it to 1 to 2147483647, unless it is set already and has not reached zero. set_out, if not
  * NULL, is told whether it was this call. WAITS: timeout. */
-PAWL_API PAWL_CHECKED pawl_status pawl_latch_set(
-    pawl_latch *latch, int64_t count, bool *set_out);
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_set(pawl_latch *latch, int64_t count, bool *set_out);
 
 /* One less. At zero, and on a latch that nobody has set, it does nothing. PAWL_UNAVAILABLE: as for
  * pawl_semaphore_release(). WAITS: timeout. */

@@ -65,8 +65,8 @@ static struct pawl_lock *lock_new(struct pawl_client *client, const char *name, 
     return lock;
 }
 
-pawl_status pawl__count_open(struct pawl_client *client, const char *name,
-    enum pawl__family family, size_t size, const char *call, struct pawl_lock **lock_out)
+pawl_status pawl__count_open(struct pawl_client *client, const char *name, enum pawl__family family,
+    size_t size, const char *call, struct pawl_lock **lock_out)
 {
     pawl_status status = check_open(client, name, family, call);
     if (status != PAWL_OK) {
@@ -118,8 +118,7 @@ void pawl__count_cancel(struct pawl_lock *lock)
 
 /* ===== Requests ===== */
 
-pawl_status pawl__count_run(
-    struct pawl_lock *lock, struct pawl__request *request, const char *call)
+pawl_status pawl__count_run(struct pawl_lock *lock, struct pawl__request *request, const char *call)
 {
     pawl_status status = pawl__check_may_wait(call);
     if (status != PAWL_OK) {
@@ -150,8 +149,8 @@ static bool is_closed(struct pawl_lock *lock)
     return closed;
 }
 
-pawl_status pawl__count_start(struct pawl_lock *lock, const struct pawl__request *request,
-    pawl_callback done, void *arg)
+pawl_status pawl__count_start(
+    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
 {
     struct pawl_client *client = lock->client;
     if (!pawl__call_enter(client)) {

@@ -4,12 +4,12 @@
  * Ids are drawn here, 16 random bytes each, and shown to users as hexadecimal digits, as Redisson
  * does. Where permits are renewed, all that the core needs to keep them alive, and to tell that one
  * was lost, is prepared before they are asked for. */
+#include "permits.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "checks.h"
-#include "semaphore.h"
 
 #include <string.h>
 
@@ -58,7 +58,8 @@ static pawl_status read_ids(
     const pawl_permit *permits, size_t count, struct pawl__permit_id **ids_out)
 {
     if (permits == NULL || count < 1 || count > PAWL_PERMITS_MAX) {
-        return pawl__fail(PAWL_INVALID, "permits is NULL, or count not from 1 to %d", PAWL_PERMITS_MAX);
+        return pawl__fail(
+            PAWL_INVALID, "permits is NULL, or count not from 1 to %d", PAWL_PERMITS_MAX);
     }
     struct pawl__permit_id *ids = pawl__alloc(count * sizeof *ids);
     if (ids == NULL) {
@@ -67,8 +68,7 @@ static pawl_status read_ids(
     for (size_t i = 0; i < count; i++) {
         if (!read_id(&permits[i], &ids[i])) {
             pawl__free(ids);
-            return pawl__fail(
-                PAWL_INVALID, "permit %zu has no id of 32 hexadecimal digits", i);
+            return pawl__fail(PAWL_INVALID, "permit %zu has no id of 32 hexadecimal digits", i);
         }
     }
     *ids_out = ids;
@@ -121,8 +121,7 @@ static void free_permits(struct pawl__list *permits)
     while ((node = pawl__list_pop(permits)) != NULL) {
         struct pawl__permit *permit = PAWL__CONTAINER(node, struct pawl__permit, node);
         if (permit->lost != NULL) {
-            struct pawl__async *async =
-                PAWL__CONTAINER(permit->lost, struct pawl__async, request);
+            struct pawl__async *async = PAWL__CONTAINER(permit->lost, struct pawl__async, request);
             pawl__lock_leave(async->lock);
             pawl__free(async);
         }
@@ -225,7 +224,8 @@ static pawl_status begin(pawl_semaphore *semaphore, size_t count, int64_t wait_m
 {
     pawl_status status = pawl__semaphore_check(semaphore, true);
     if (status == PAWL_OK && (count < 1 || count > PAWL_PERMITS_MAX)) {
-        status = pawl__fail(PAWL_INVALID, "count is %zu; it must be from 1 to %d", count, PAWL_PERMITS_MAX);
+        status = pawl__fail(
+            PAWL_INVALID, "count is %zu; it must be from 1 to %d", count, PAWL_PERMITS_MAX);
     }
     if (status == PAWL_OK) {
         status = pawl__check_wait(wait_ms, &request->wait_us);
@@ -277,8 +277,8 @@ static void on_done(pawl_lock *lock, pawl_status status, void *arg)
     acquisition_free(acquisition);
 }
 
-pawl_status pawl_permit_acquire_async(pawl_semaphore *semaphore, size_t count, int64_t wait_ms,
-    pawl_permit_callback done, void *arg)
+pawl_status pawl_permit_acquire_async(
+    pawl_semaphore *semaphore, size_t count, int64_t wait_ms, pawl_permit_callback done, void *arg)
 {
     struct pawl__request request = {0};
     struct acquisition *acquisition = NULL;
@@ -319,8 +319,7 @@ static pawl_status ask(pawl_semaphore *semaphore, struct pawl__request *request,
         (long long)((int64_t)count - request->value), count);
 }
 
-pawl_status pawl_permit_release(
-    pawl_semaphore *semaphore, const pawl_permit *permits, size_t count)
+pawl_status pawl_permit_release(pawl_semaphore *semaphore, const pawl_permit *permits, size_t count)
 {
     static const char call[] = "pawl_permit_release()";
     struct pawl__request request = {.verb = PAWL__TALLY_GIVE};
@@ -347,8 +346,8 @@ pawl_status pawl_permit_extend(
     struct pawl__permit_id *ids = NULL;
     pawl_status status = pawl__semaphore_check(semaphore, true);
     if (status == PAWL_OK) {
-        status = pawl__count_check_range(
-            "lease_ms", lease_ms, PAWL__LEASE_MS_MIN, PAWL__LEASE_MS_MAX);
+        status =
+            pawl__count_check_range("lease_ms", lease_ms, PAWL__LEASE_MS_MIN, PAWL__LEASE_MS_MAX);
     }
     if (status == PAWL_OK) {
         status = read_ids(permits, count, &ids);

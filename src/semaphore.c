@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls of semaphores; those about permits that have leases are in permits.c. */
-#include "semaphore.h"
+#include "permits.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -106,8 +106,8 @@ pawl_status pawl_semaphore_add(pawl_semaphore *semaphore, int64_t permits)
     return status;
 }
 
-static pawl_status ask_number(pawl_semaphore *semaphore, enum pawl__tally_verb verb,
-    const char *call, int64_t *number_out)
+static pawl_status ask_number(
+    pawl_semaphore *semaphore, enum pawl__tally_verb verb, const char *call, int64_t *number_out)
 {
     struct pawl__request request = {.verb = verb};
     if (number_out == NULL) {
@@ -130,8 +130,8 @@ pawl_status pawl_semaphore_available(pawl_semaphore *semaphore, int64_t *permits
 
 /* ===== Permits without a lease ===== */
 
-static pawl_status check_acquire(pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms,
-    struct pawl__request *request)
+static pawl_status check_acquire(
+    pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms, struct pawl__request *request)
 {
     pawl_status status = pawl__semaphore_check(semaphore, false);
     if (status == PAWL_OK) {

@@ -96,16 +96,16 @@ enum pawl__answer {
 
 /* What a semaphore or a latch is asked. Permits are those of SEMAPHORE and PERMITS. */
 enum pawl__tally_verb {
-    PAWL__TALLY_READ,   /* value: the count; 0 if none was set */
-    PAWL__TALLY_SET,    /* if there is no count: begin with `amount`. GONE: there is one */
-    PAWL__TALLY_ADD,    /* so many permits more, or fewer, and wake who waits */
-    PAWL__TALLY_DRAIN,  /* take all permits that are free; value: how many */
-    PAWL__TALLY_TAKE,   /* take `amount` permits, if as many are free; else HELD, see hint_us.
-                           PERMITS: by their ids, and no longer than lease_us from now */
-    PAWL__TALLY_GIVE,   /* give them back and wake who waits. PERMITS: those of the ids that are out;
-                           value: how many of them had time left */
-    PAWL__TALLY_UNDO,   /* the same, if the TAKE of the same number has taken them; if it has not, it
-                           never will */
+    PAWL__TALLY_READ,  /* value: the count; 0 if none was set */
+    PAWL__TALLY_SET,   /* if there is no count: begin with `amount`. GONE: there is one */
+    PAWL__TALLY_ADD,   /* so many permits more, or fewer, and wake who waits */
+    PAWL__TALLY_DRAIN, /* take all permits that are free; value: how many */
+    PAWL__TALLY_TAKE,  /* take `amount` permits, if as many are free; else HELD, see hint_us.
+                          PERMITS: by their ids, and no longer than lease_us from now */
+    PAWL__TALLY_GIVE,  /* give them back and wake who waits. PERMITS: those of the ids that are out;
+                          value: how many of them had time left */
+    PAWL__TALLY_UNDO,  /* the same, if the TAKE of the same number has taken them; if it has not, it
+                          never will */
     PAWL__TALLY_EXTEND, /* PERMITS: those of the ids that are out last at least lease_us from now;
                            `gone` says which are not out */
     PAWL__TALLY_DOWN,   /* LATCH: one less, and wake who waits at zero; value: what is left */
@@ -113,7 +113,7 @@ enum pawl__tally_verb {
     PAWL__TALLY_AWAIT   /* LATCH: DONE: it is at zero. HELD: it is not */
 };
 
-#define PAWL__PERMIT_SIZE 16     /* bytes of an id */
+#define PAWL__PERMIT_SIZE 16       /* bytes of an id */
 #define PAWL__PERMITS_AT_ONCE 1000 /* ids in one operation */
 
 struct pawl__permit_id {

@@ -56,8 +56,7 @@ static void lose(struct pawl__machine *machine, const struct pawl__leases *lease
     struct pawl__permit *permit, enum pawl__loss why, int64_t now_us)
 {
     if (permit->lost != NULL) {
-        permit->lost->lost =
-            (struct pawl__lost){why, now_us, permit->proven_us, leases->lease_us};
+        permit->lost->lost = (struct pawl__lost){why, now_us, permit->proven_us, leases->lease_us};
     }
     forget(machine, permit, PAWL_LOST);
 }
@@ -94,8 +93,8 @@ void pawl__leases_end(struct pawl__machine *machine, struct pawl__handle *handle
     handle->leases = NULL;
 }
 
-static void prove(const struct pawl__leases *leases, struct pawl__permit *permit,
-    const struct pawl__op *op)
+static void prove(
+    const struct pawl__leases *leases, struct pawl__permit *permit, const struct pawl__op *op)
 {
     permit->deadline_us = pawl__max64(permit->deadline_us, pawl__valid_until(op));
     permit->renew_us = op->sent_us + leases->lease_us / 3;

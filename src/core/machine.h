@@ -104,14 +104,14 @@ struct pawl__request {
     int64_t start_us;
     int64_t
         wait_us; /* acquire: when patience for the lock ends; == start_us: a try; NEVER: forever */
-    int64_t end_us;           /* when it must have ended, answered or not */
-    int64_t lease_us;         /* extend */
-    pawl_lock_info *info_out; /* inspect */
+    int64_t end_us;                    /* when it must have ended, answered or not */
+    int64_t lease_us;                  /* extend */
+    pawl_lock_info *info_out;          /* inspect */
     enum pawl__tally_verb verb;        /* tally: what is wanted, as in struct pawl__tally_ask */
     int64_t amount;                    /* tally */
     const struct pawl__permit_id *ids; /* tally: `amount` of them; copied */
-    struct pawl__list *permits;        /* tally: to be kept alive if they are granted; see leases.h */
-    int64_t value;                     /* tally: what the backend answered */
+    struct pawl__list *permits; /* tally: to be kept alive if they are granted; see leases.h */
+    int64_t value;              /* tally: what the backend answered */
     pawl_status status;
     char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the
                     driver */
@@ -134,9 +134,9 @@ struct pawl__handle {
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
     struct pawl__leases *leases; /* of a semaphore: permits that it renews; NULL: it does not */
-    unsigned tenures;       /* that began through this handle and exist still */
-    uint64_t through_id;    /* the tenure last acquired through this handle, */
-    unsigned through_count; /* and how often without a release yet */
+    unsigned tenures;            /* that began through this handle and exist still */
+    uint64_t through_id;         /* the tenure last acquired through this handle, */
+    unsigned through_count;      /* and how often without a release yet */
 };
 
 /* Something to tell the user about a tenure. */
@@ -234,9 +234,9 @@ struct pawl__name {
     int64_t silent_us;        /* no answer since; NEVER: not silent */
     char *error;              /* why it is silent */
     struct pawl__timer timer; /* end of the hold-off, or of a watch that nobody needs */
-    unsigned tallies;                /* that exist; see tally.h */
-    struct pawl__list tally_queue;   /* those that wait for a wake-up, oldest first */
-    struct pawl__list tally_spares;  /* those that have ended */
+    unsigned tallies;         /* that exist; see tally.h */
+    struct pawl__list tally_queue;  /* those that wait for a wake-up, oldest first */
+    struct pawl__list tally_spares; /* those that have ended */
 };
 
 struct pawl__machine {
@@ -262,7 +262,7 @@ struct pawl__machine {
     struct pawl__list spares; /* a few freed tenures, for those to come */
     unsigned spare_count;
     struct pawl__list tallies;
-    struct pawl__list leases; /* of permits that are renewed, by handle */
+    struct pawl__list leases;  /* of permits that are renewed, by handle */
     struct pawl__list touched; /* names to look at when this step is over */
     uint64_t next_id;
     unsigned pending; /* operations with the engine */

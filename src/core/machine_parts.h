@@ -17,8 +17,13 @@
 
 #include "core/machine.h"
 
-enum { PAWL__TIMER_REQUEST = 1, PAWL__TIMER_TENURE = 2, PAWL__TIMER_NAME = 3, PAWL__TIMER_TALLY = 4,
-    PAWL__TIMER_LEASES = 5 };
+enum {
+    PAWL__TIMER_REQUEST = 1,
+    PAWL__TIMER_TENURE = 2,
+    PAWL__TIMER_NAME = 3,
+    PAWL__TIMER_TALLY = 4,
+    PAWL__TIMER_LEASES = 5
+};
 
 /* machine.c */
 void pawl__submit(

@@ -123,8 +123,21 @@ static struct pawl__tally *tally_new(struct pawl__machine *machine, struct pawl_
     return tally;
 }
 
-/* Nothing of it is left but its record, which the next tally of this name has dropped, unless a
- * copy may still come that has to find it. */
+/* Whose record the next tally of this name may have dropped: our own, unless a copy may still come
+ * that has to find it; or, if we were told no or only looked, that of the one before, which is
+ * still there. 0: none. */
+static uint64_t leftover(const struct pawl__tally *tally)
+{
+    const enum pawl__tally_verb verb = tally->ask.verb;
+    const bool looked =
+        verb == PAWL__TALLY_READ || verb == PAWL__TALLY_AWAIT || verb == PAWL__TALLY_EXTEND;
+    if (looked || tally->op.answer != PAWL__DONE) {
+        return tally->ask.forget;
+    }
+    return tally->doubt ? 0 : tally->number;
+}
+
+/* Nothing of it is left but its record. */
 static void end(struct pawl__machine *machine, struct pawl__tally *tally)
 {
     struct pawl__name *name = tally->name;
@@ -133,7 +146,7 @@ static void end(struct pawl__machine *machine, struct pawl__tally *tally)
     pawl__list_remove(&tally->node);
     pawl__list_remove(&tally->all);
     clear(tally);
-    tally->number = tally->doubt ? 0 : tally->number;
+    tally->number = leftover(tally);
     pawl__list_push_front(&name->tally_spares, &tally->all);
     name->tallies--;
     pawl__touch(machine, name);
@@ -261,8 +274,8 @@ static void listen(
         if (hint_us >= 0) {
             sleep_us = pawl__min64(sleep_us, hint_us + LISTEN_LEAST_US);
         }
-        pawl__timer_set(&machine->timers, &tally->timer,
-            now_us + pawl__max64(sleep_us, LISTEN_LEAST_US));
+        pawl__timer_set(
+            &machine->timers, &tally->timer, now_us + pawl__max64(sleep_us, LISTEN_LEAST_US));
     }
     pawl__watch_need(machine, name, now_us);
 }
@@ -315,8 +328,8 @@ struct pawl__tally *pawl__tally_alone(struct pawl__machine *machine, struct pawl
 static void persist(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     int64_t pause_us = pawl__backoff_us(machine, tally->attempt++, RETRY_FIRST_US, RETRY_MOST_US);
-    int64_t last_us =
-        pawl__later(tally->copy_us, tally->ask.keep_us - 2 * machine->timeout_us - KEEP_LEAST_US / 2);
+    int64_t last_us = pawl__later(
+        tally->copy_us, tally->ask.keep_us - 2 * machine->timeout_us - KEEP_LEAST_US / 2);
     if (!tally->op.again || now_us + pause_us > last_us) {
         machine->unheard = true;
         end(machine, tally);
@@ -462,9 +475,10 @@ static void granted_late(struct pawl__machine *machine, struct pawl__tally *tall
     op->answer = PAWL__UNKNOWN;
     op->status = PAWL_UNAVAILABLE;
     op->again = tally->attempt < LATE_GRANTS_MAX;
-    op->error = pawl__format("the permits were granted, but their lease of %lld ms was over when the "
-                             "answer came; lease_ms must be longer than the way there and back",
-        (long long)(op->lease_us / 1000));
+    op->error =
+        pawl__format("the permits were granted, but their lease of %lld ms was over when the "
+                     "answer came; lease_ms must be longer than the way there and back",
+            (long long)(op->lease_us / 1000));
     no_answer(machine, tally, now_us);
 }
 
@@ -519,16 +533,15 @@ static pawl_status verdict(const struct pawl__tally *tally)
 {
     const struct pawl__name *name = tally->name;
     const bool in_line = !pawl__list_empty(&tally->node);
-    const bool heard = name->answered_us >= tally->request->start_us ||
-                       (in_line && name->answered_us > 0);
+    const bool heard =
+        name->answered_us >= tally->request->start_us || (in_line && name->answered_us > 0);
     return heard && name->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
 }
 
 /* Its limit was that of its patience, and it may be worth to wait for an answer until the end. */
 static bool may_still_hear(const struct pawl__tally *tally)
 {
-    const bool unknown =
-        tally->name->silent_us == PAWL__NEVER && verdict(tally) != PAWL_BUSY;
+    const bool unknown = tally->name->silent_us == PAWL__NEVER && verdict(tally) != PAWL_BUSY;
     return tally->out || unknown;
 }
 

@@ -40,7 +40,7 @@ struct pawl__tally {
     uint64_t wakes;   /* the name's when we last asked */
     uint64_t number;  /* of the request; in a spare: whose record may be forgotten, 0: none */
     struct pawl__leases *leases; /* renews permits of these; NULL: it does not */
-    int64_t copy_us;  /* when the first copy was sent that may have been carried out unheard */
+    int64_t copy_us; /* when the first copy was sent that may have been carried out unheard */
 };
 
 void pawl__tally_start(

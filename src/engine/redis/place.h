@@ -22,10 +22,12 @@
 
 #define PAWL__TOKEN_PREFIX "redisson_lock_token"
 #define PAWL__CHANNEL_PREFIX "redisson_lock__channel"
-#define PAWL__RW_CHANNEL_PREFIX "redisson_rwlock" /* of read/write locks */
+#define PAWL__RW_CHANNEL_PREFIX "redisson_rwlock"  /* of read/write locks */
 #define PAWL__PERMITS_CHANNEL_PREFIX "redisson_sc" /* of semaphores */
 #define PAWL__LATCH_CHANNEL_PREFIX "redisson_countdownlatch__channel__"
-#define PAWL__ASKED_PREFIX "pawl_asked" /* of what a semaphore or a latch was asked; see tally.h */
+#define PAWL__ASKED_PREFIX                                                \
+    "pawl_asked" /* of what a semaphore or a latch was asked; see tally.h \
+                  */
 
 enum { PAWL__COMPOSED_SIZE_MAX = PAWL__NAME_SIZE_MAX + 40 }; /* of a name with its prefix */
 

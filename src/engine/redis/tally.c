@@ -64,8 +64,7 @@ static struct form form_of(const struct pawl__op *op)
 
 /* ===== Commands ===== */
 
-static bool put_head(
-    struct pawl__buffer *out, const struct form *form, size_t id_count, bool whole)
+static bool put_head(struct pawl__buffer *out, const struct form *form, size_t id_count, bool whole)
 {
     const struct pawl__script *script = form->script;
     return pawl__resp_put_array(out, 8 + form->argument_count + id_count) &&
@@ -113,8 +112,8 @@ static bool put_record(
 static bool put_keys(struct pawl__buffer *out, const char *uuid, const struct pawl__op *op)
 {
     const uint64_t forget = op->tally->forget;
-    return pawl__resp_put_bulk(out, op->place->name, op->place->name_size) &&
-           put_leases(out, op) && put_record(out, uuid, op, op->id) &&
+    return pawl__resp_put_bulk(out, op->place->name, op->place->name_size) && put_leases(out, op) &&
+           put_record(out, uuid, op, op->id) &&
            put_record(out, uuid, op, forget != 0 ? forget : op->id);
 }
 
@@ -126,8 +125,7 @@ static bool put_ms(struct pawl__buffer *out, int64_t duration_us)
 /* What a message about a new count says: a semaphore's says how many, a latch's that it is shut. */
 static bool put_news(struct pawl__buffer *out, const struct pawl__op *op)
 {
-    return pawl__resp_put_int(
-        out, op->place->family == PAWL__FAMILY_LATCH ? 1 : op->tally->amount);
+    return pawl__resp_put_int(out, op->place->family == PAWL__FAMILY_LATCH ? 1 : op->tally->amount);
 }
 
 /* The arguments behind the channel, in the order that the scripts say. */

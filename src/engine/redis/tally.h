@@ -22,7 +22,6 @@ enum pawl__reply_result pawl__tally_answer_list(const struct pawl__resp_reader *
     const struct pawl__resp_node *reply, struct pawl__op *op);
 
 /* An error reply was judged as one about a lock: say it of a count. `foreign`: the key is none. */
-void pawl__tally_take_error(
-    struct pawl__op *op, const char *text, size_t text_size, bool foreign);
+void pawl__tally_take_error(struct pawl__op *op, const char *text, size_t text_size, bool foreign);
 
 #endif

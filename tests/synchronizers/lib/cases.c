@@ -89,8 +89,8 @@ pawl_status call_join(struct caller *caller)
 int cases_main(const char *(*begin)(void))
 {
     cases_url = begin();
-    int failed = _cmocka_run_group_tests(
-        "semaphores", semaphore_cases, semaphore_case_count, NULL, NULL);
+    int failed =
+        _cmocka_run_group_tests("semaphores", semaphore_cases, semaphore_case_count, NULL, NULL);
     failed += _cmocka_run_group_tests("permits", permit_cases, permit_case_count, NULL, NULL);
     failed += _cmocka_run_group_tests("latches", latch_cases, latch_case_count, NULL, NULL);
     return failed;

@@ -10,10 +10,10 @@
 -- so. The TTL, if somebody gave it one, is left alone.
 --include asked
 --include count
+--include forget
 if not count then
     return 0
 end
---include forget
 local left = 0
 if count > 1 then
     left = redis.call('DECR', KEYS[1])

@@ -12,11 +12,11 @@
 --include asked
 --include count
 --include reclaim
+--include forget
 if not count or count <= 0 then
     return 0
 end
 local taken = string.format('%.0f', count)
 redis.call('DECRBY', KEYS[1], taken)
 redis.call('SET', KEYS[3], taken, 'PX', ARGV[2])
---include forget
 return count

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What semaphore.c and permits.c know of each other. */
-#ifndef PAWL_SEMAPHORE_H
-#define PAWL_SEMAPHORE_H
+#ifndef PAWL_PERMITS_H
+#define PAWL_PERMITS_H
 
 #include "core/leases.h"
 #include "counts.h"
