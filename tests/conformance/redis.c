@@ -19,6 +19,8 @@ int main(int argc, char *argv[])
                 [FLAG_EXPIRES] = true,
                 [FLAG_PASS] = true,
                 [FLAG_PUSH] = true,
+                [FLAG_SEMAPHORE] = true,
+                [FLAG_LATCH] = true,
             },
     };
     return suite_main(argc, argv, &engine);
