@@ -292,14 +292,14 @@ static bool peek(pawl_lock *lock, struct pawl__hold *hold_out)
     int64_t now_us = pawl__now_us();
     const struct pawl__tenure *tenure =
         pawl__machine_find(&client->machine, &lock->handle, owner_of(lock), now_us);
-    bool found = tenure != NULL;
-    if (found) {
+    const unsigned count = tenure != NULL ? pawl__tenure_count(tenure, lock->handle.kind) : 0;
+    if (count > 0) {
         bool limited = tenure->deadline_us != PAWL__NEVER;
-        *hold_out = (struct pawl__hold){tenure->state == PAWL__TENURE_HELD, tenure->count,
-            tenure->id, tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
+        *hold_out = (struct pawl__hold){tenure->state == PAWL__TENURE_HELD, count, tenure->id,
+            tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
     }
     pawl__client_unlock(client, false);
-    return found;
+    return count > 0;
 }
 
 /* The same from outside. */

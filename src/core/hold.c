@@ -96,6 +96,7 @@ static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
     }
     handle->through_count++;
     tenure->count++;
+    tenure->reads += handle->kind == PAWL_READ;
 }
 
 void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
@@ -115,7 +116,12 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     tenure->deadline_us = is_session(machine, tenure)
                               ? tenure->limit_us
                               : pawl__min64(pawl__valid_until(op), tenure->limit_us);
-    tenure->name->active = tenure;
+    if (pawl__claims_alone(tenure->name->place->family, tenure->kind)) {
+        pawl__list_remove(&tenure->node); /* from the crowd */
+        pawl__ear_close(machine, tenure, now_us);
+    } else {
+        tenure->name->active = tenure;
+    }
     pawl__list_push(&tenure->name->holds, &tenure->node);
     entered(tenure, request->handle);
     schedule_renewal(machine, tenure, op->sent_us);
@@ -125,12 +131,22 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     pawl__claim_twins_enter(machine, tenure, now_us);
 }
 
+/* Who writes may read as well, which is no re-entry; who reads may not write, and would wait for
+ * itself. */
+static bool may_enter(const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+{
+    if (tenure->kind == PAWL_READ && handle->kind == PAWL_WRITE) {
+        return false;
+    }
+    return handle->reentry || pawl__tenure_count(tenure, handle->kind) == 0;
+}
+
 void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
     if (tenure->state == PAWL__TENURE_LOST) {
         pawl__hold_refuse_lost(machine, tenure, request);
-    } else if (!request->handle->reentry) {
+    } else if (!may_enter(tenure, request->handle)) {
         pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
     } else if (!tenure->renew) {
         request->lease_us = tenure->lease_us; /* a fixed lease counts anew from here */
@@ -148,6 +164,7 @@ static void submit_side(struct pawl__machine *machine, struct pawl__tenure *tenu
     enum pawl__op_kind kind, int64_t now_us)
 {
     tenure->side_out = true;
+    tenure->side.as = tenure->kind;
     tenure->side.id = tenure->id;
     tenure->side.count = tenure->count;
     pawl__submit(machine, &tenure->side, kind, now_us);
@@ -183,10 +200,16 @@ static void renew(struct pawl__machine *machine, struct pawl__tenure *tenure, in
     arm(machine, tenure);
 }
 
+/* The backend has room for it, and nobody misreads it there. */
+static bool is_count_shown(const struct pawl__tenure *tenure)
+{
+    return tenure->kind != PAWL_READ && tenure->kind != PAWL_PLAIN;
+}
+
 void pawl__hold_show_count(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (!tenure->side_out && tenure->shown != tenure->count) {
+    if (!tenure->side_out && tenure->shown != tenure->count && is_count_shown(tenure)) {
         tenure->shown = tenure->count;
         submit_side(machine, tenure, PAWL__OP_COUNT, now_us);
         if (!is_session(machine, tenure)) {
@@ -229,6 +252,27 @@ void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenur
     request->phase = PAWL__ASKING;
     pawl__list_push(&tenure->extends, &request->node);
     pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+    renew(machine, tenure, now_us);
+}
+
+/* It goes on for reading only. Like a renewal, it is told until it was heard. */
+void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us)
+{
+    tenure->kind = PAWL_READ;
+    tenure->downgrade = true;
+    if (tenure->name->active == tenure) {
+        tenure->name->active = NULL;
+        pawl__touch(machine, tenure->name);
+    }
+    if (request->handle->unawaited) {
+        pawl__finish(machine, request, PAWL_OK, NULL);
+    } else {
+        request->tenure = tenure;
+        request->phase = PAWL__ASKING;
+        pawl__list_push(&tenure->extends, &request->node);
+        pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+    }
     renew(machine, tenure, now_us);
 }
 
@@ -287,6 +331,7 @@ static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, 
     tenure->loss.proven_us = op->sent_us;
     tenure->attempt = 0;
     tenure->at_risk = false;
+    tenure->downgrade = tenure->downgrade && op->as != PAWL_READ;
     schedule_renewal(machine, tenure, op->sent_us);
     extended(machine, tenure);
 }
@@ -294,7 +339,7 @@ static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, 
 static void not_renewed(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    if (tenure->renew_us != PAWL__NEVER) {
+    if (tenure->renew_us != PAWL__NEVER || tenure->downgrade) {
         int64_t first_us =
             pawl__min64(pawl__max64(tenure->lease_us / 40, RETRY_LEAST_US), RETRY_MOST_US);
         tenure->renew_us =
@@ -331,6 +376,8 @@ void pawl__hold_answered(
     }
     if (!pawl__list_empty(&tenure->extends)) {
         renew(machine, tenure, now_us);
+    } else if (tenure->downgrade && op->as != PAWL_READ) {
+        renew(machine, tenure, now_us); /* what has just come back did not tell it yet */
     } else if (tenure->look) {
         pawl__hold_look(machine, tenure, now_us);
     } else {
@@ -420,6 +467,7 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     pawl__hold_leave(machine, tenure, PAWL_LOST);
     pawl__hold_tell_lost(machine, tenure);
     if (loss == PAWL__LOSS_DEADLINE && !machine->engine->expires) { /* it waits for our word */
+        tenure->main.as = tenure->kind;
         tenure->main.id = tenure->id;
         tenure->main_out = true;
         pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
@@ -430,11 +478,17 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
 void pawl__machine_lost(
     struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us)
 {
-    struct pawl__map_node *node = pawl__map_find(&machine->names, name, name_size);
-    struct pawl__tenure *active =
-        node != NULL ? PAWL__CONTAINER(node, struct pawl__name, node)->active : NULL;
-    if (active != NULL && active->id == id && active->state == PAWL__TENURE_HELD) {
-        pawl__hold_lose(machine, active, PAWL__LOSS_PROOF, now_us);
+    struct pawl__map_node *found = pawl__map_find(&machine->names, name, name_size);
+    if (found == NULL) {
+        return;
+    }
+    struct pawl__list *holds = &PAWL__CONTAINER(found, struct pawl__name, node)->holds;
+    for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        if (tenure->id == id && tenure->state == PAWL__TENURE_HELD) {
+            pawl__hold_lose(machine, tenure, PAWL__LOSS_PROOF, now_us);
+            break;
+        }
     }
     pawl__settle(machine, now_us);
 }

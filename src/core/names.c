@@ -56,6 +56,7 @@ static struct pawl__name *name_new(
     name->watch_op.core = name;
     name->timer.kind = PAWL__TIMER_NAME;
     pawl__list_init(&name->queue);
+    pawl__list_init(&name->crowd);
     pawl__list_init(&name->holds);
     pawl__list_init(&name->handles);
     pawl__list_init(&name->link);
@@ -163,6 +164,7 @@ void pawl__machine_abolish(struct pawl__machine *machine)
     abolish_tenures(machine, &machine->tenures);
     abolish_tenures(machine, &machine->ended);
     pawl__tally_abolish(machine);
+    pawl__ear_abolish(machine);
     machine->timers.root = NULL;
     machine->ops = NULL;
     machine->ops_end = &machine->ops;

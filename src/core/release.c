@@ -26,6 +26,7 @@
 static void submit_main(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__op_kind kind, int64_t now_us)
 {
+    tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
     tenure->main_out = true;
     pawl__submit(machine, &tenure->main, kind, now_us);
@@ -63,7 +64,9 @@ static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenu
 
 static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (machine->engine->passes && !pawl__list_empty(&tenure->name->queue)) {
+    const struct pawl__name *name = tenure->name;
+    if (machine->engine->passes && name->place->family == PAWL__FAMILY_MUTEX &&
+        !pawl__list_empty(&name->queue)) {
         choose_heir(machine, tenure);
         submit_pass(machine, tenure, now_us);
     } else {
@@ -120,17 +123,20 @@ void pawl__release_start(
 {
     struct pawl__tenure *tenure =
         pawl__hold_find(machine, request->handle->name, request->owner, now_us);
-    if (tenure == NULL) {
+    if (tenure == NULL || pawl__tenure_count(tenure, request->handle->kind) == 0) {
         pawl__finish(machine, request, PAWL_NOT_HELD, NULL);
         return;
     }
     left(request->handle, tenure);
     tenure->count--;
+    tenure->reads -= request->handle->kind == PAWL_READ;
     if (tenure->state == PAWL__TENURE_LOST) {
         if (tenure->count == 0) {
             pawl__tenure_clean(machine, tenure, now_us); /* what may be left of it */
         }
         pawl__hold_refuse_lost(machine, tenure, request);
+    } else if (tenure->kind == PAWL_WRITE && tenure->count > 0 && tenure->count == tenure->reads) {
+        pawl__hold_downgrade(machine, tenure, request, now_us);
     } else if (tenure->count > 0) {
         pawl__hold_show_count(machine, tenure, now_us);
         pawl__finish(machine, request, PAWL_OK, NULL);
@@ -219,7 +225,9 @@ static void release_answered(
 {
     switch (op->answer) {
     case PAWL__DONE:
-        end_turn(machine, tenure->name, op->others, now_us);
+        if (!pawl__claims_alone(tenure->name->place->family, tenure->kind)) {
+            end_turn(machine, tenure->name, op->others, now_us);
+        }
         over(machine, tenure, PAWL_OK, NULL, now_us);
         break;
     case PAWL__GONE:
