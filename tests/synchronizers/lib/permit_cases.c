@@ -89,12 +89,12 @@ static void renewed(void **state)
     (void)state;
     pawl_client *client = open_client();
     struct lost lost = {0};
-    pawl_semaphore *semaphore = open_leased(client, "renewed", 150, true, &lost);
+    pawl_semaphore *semaphore = open_leased(client, "renewed", 900, true, &lost);
     pawl_permit permits[3];
     EXPECT_OK(pawl_semaphore_set(semaphore, 3, NULL));
     EXPECT_OK(pawl_permit_acquire(semaphore, 2, PAWL_TRY, permits));
     EXPECT_OK(pawl_permit_acquire(semaphore, 1, PAWL_TRY, permits + 2));
-    nap_ms(600);
+    nap_ms(1500);
     assert_int_equal(available(semaphore), 0);
     EXPECT_OK(pawl_permit_release(semaphore, permits, 3));
     assert_int_equal(available(semaphore), 3);
@@ -172,12 +172,12 @@ static void asynchronously(void **state)
     (void)state;
     pawl_client *client = open_client();
     struct told told = {0};
-    pawl_semaphore *semaphore = open_leased(client, "leased-async", 150, true, NULL);
+    pawl_semaphore *semaphore = open_leased(client, "leased-async", 900, true, NULL);
     EXPECT_OK(pawl_semaphore_set(semaphore, 1, NULL));
     EXPECT_OK(pawl_permit_acquire_async(semaphore, 2, PAWL_FOREVER, tell, &told));
     EXPECT_OK(pawl_semaphore_add(semaphore, 1));
     WAIT_UNTIL(atomic_load(&told.count) == 1, SOON_MS);
-    nap_ms(300); /* these are renewed as well */
+    nap_ms(1200); /* these are renewed as well */
     EXPECT_OK(pawl_permit_release(semaphore, told.permits, 2));
     EXPECT_OK(pawl_semaphore_close(semaphore));
     EXPECT_OK(pawl_client_close(client));
