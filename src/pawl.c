@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HANDOFF_MAX 10000U
+
 const char *pawl_last_error(void)
 {
     return pawl__error_text();
@@ -172,9 +174,14 @@ static pawl_status check_lock_options(const pawl_client *client, const pawl_lock
         return pawl__fail(PAWL_UNSUPPORTED, "the %s engine cannot keep %s", client->engine->name,
             pawl__family_word(family));
     }
-    if (options->handoff != 0) {
-        return pawl__fail(PAWL_UNSUPPORTED, "the %s engine has no hand-off; leave handoff 0",
-            client->engine->name);
+    if (options->handoff != 0 && (!client->engine->passes || options->kind != PAWL_MUTEX)) {
+        return pawl__fail(PAWL_UNSUPPORTED,
+            "hand-off is for PAWL_MUTEX, and on the %s engine %s; leave handoff 0",
+            client->engine->name, client->engine->passes ? "for nothing else" : "not there");
+    }
+    if (options->handoff > HANDOFF_MAX) {
+        return pawl__fail(
+            PAWL_INVALID, "handoff is %u; it must be 0 to %u", options->handoff, HANDOFF_MAX);
     }
     pawl_status status = check_times(options);
     return status == PAWL_OK ? check_owner(client, options) : status;
@@ -196,6 +203,7 @@ static pawl_lock *lock_new(pawl_client *client, const char *name, const pawl_loc
     handle->reentry = options->reentry == PAWL_REENTRY_ALLOW ||
                       (options->reentry == PAWL_REENTRY_DEFAULT && !by_handle);
     handle->renew = options->renew;
+    handle->handoff = options->handoff;
     handle->unawaited = options->release_unawaited;
     handle->lease_us = options->lease_ms * 1000;
     handle->max_hold_us = options->max_hold_ms * 1000;

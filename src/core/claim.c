@@ -72,6 +72,18 @@ struct pawl__request *pawl__claim_next(struct pawl__name *name)
     return request;
 }
 
+/* One for itself and one for everybody in line who may get it handed. */
+unsigned pawl__claim_tokens(const struct pawl__tenure *tenure)
+{
+    const struct pawl__list *queue = &tenure->name->queue;
+    const unsigned most = tenure->handle != NULL ? tenure->handle->handoff : 0;
+    unsigned count = 0;
+    for (struct pawl__list *node = queue->next; node != queue && count < most; node = node->next) {
+        count++;
+    }
+    return count + 1;
+}
+
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request)
 {
     pawl__list_push_front(&name->queue, &request->node);
@@ -187,7 +199,7 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
 void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
     struct pawl__name *name = request->handle->name;
-    if (request->handle->closed) {
+    if (request->handle->closed || (request->stop != NULL && atomic_load(request->stop))) {
         pawl__finish(machine, request, PAWL_CANCELED, NULL);
         return;
     }
@@ -264,6 +276,9 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
     tenure->wakes = tenure->name->wakes;
     tenure->copy_us = now_us;
     pawl__ear_asks(tenure);
+    if (tenure->main.tokens == 0) {
+        tenure->main.tokens = pawl__claim_tokens(tenure); /* asked again, it is the same question */
+    }
     tenure->main.queue = !is_try(tenure->request);
     tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
@@ -345,6 +360,7 @@ static void held_elsewhere(
     if (op->fenced) {
         tenure->doubt = false;
     }
+    op->tokens = tenure->doubt ? op->tokens : 0;
     pawl__claim_tries_busy(machine, tenure->name, now_us);
     if (now_us >= tenure->request->wait_us) {
         pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);

@@ -99,18 +99,35 @@ static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
     tenure->reads += handle->kind == PAWL_READ;
 }
 
-void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
-    const struct pawl__op *op, int64_t now_us)
+/* The common end of a grant and of an inheritance: the claim's caller has it now. */
+static void begin_hold(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     struct pawl__request *request = tenure->request;
-    int64_t max_hold_us = request->handle->max_hold_us;
     tenure->request = NULL;
     tenure->state = PAWL__TENURE_HELD;
     tenure->granted = true;
+    pawl__list_push(&tenure->name->holds, &tenure->node);
+    entered(tenure, request->handle);
+    arm(machine, tenure);
+    pawl__finish(machine, request, PAWL_OK, NULL);
+    pawl__claim_tries_busy(machine, tenure->name, now_us);
+    pawl__claim_twins_enter(machine, tenure, now_us);
+}
+
+static int64_t limit_from(const struct pawl__tenure *tenure, int64_t start_us)
+{
+    const int64_t max_hold_us = tenure->request->handle->max_hold_us;
+    return max_hold_us > 0 ? pawl__later(start_us, max_hold_us) : PAWL__NEVER;
+}
+
+void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    const struct pawl__op *op, int64_t now_us)
+{
     tenure->shown = 1;
     tenure->attempt = 0;
     tenure->token = op->token;
-    tenure->limit_us = max_hold_us > 0 ? pawl__later(op->sent_us, max_hold_us) : PAWL__NEVER;
+    tenure->spare_tokens = op->tokens > 0 ? op->tokens - 1 : 0;
+    tenure->limit_us = limit_from(tenure, op->sent_us);
     tenure->until_us = pawl__later(op->sent_us, op->lease_us);
     tenure->loss.proven_us = op->sent_us;
     tenure->deadline_us = is_session(machine, tenure)
@@ -122,13 +139,30 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     } else {
         tenure->name->active = tenure;
     }
-    pawl__list_push(&tenure->name->holds, &tenure->node);
-    entered(tenure, request->handle);
     schedule_renewal(machine, tenure, op->sent_us);
-    arm(machine, tenure);
-    pawl__finish(machine, request, PAWL_OK, NULL);
-    pawl__claim_tries_busy(machine, tenure->name, now_us);
-    pawl__claim_twins_enter(machine, tenure, now_us);
+    begin_hold(machine, tenure, now_us);
+}
+
+/* The backend's hold goes on under the number it has; only here it changes hands. Nothing of the
+ * giver is under way. */
+void pawl__hold_inherit(struct pawl__machine *machine, struct pawl__tenure *heir,
+    struct pawl__tenure *giver, int64_t now_us)
+{
+    heir->id = giver->id;
+    heir->token = giver->token + 1;
+    heir->spare_tokens = giver->spare_tokens - 1;
+    heir->handed = giver->handed + 1;
+    heir->shown = giver->shown;
+    heir->attempt = giver->attempt;
+    heir->limit_us = limit_from(heir, now_us);
+    heir->until_us = giver->until_us;
+    heir->deadline_us = pawl__min64(giver->deadline_us, heir->limit_us);
+    heir->renew_us = giver->renew_us;
+    heir->overdue_us = giver->overdue_us;
+    heir->copy_us = giver->copy_us;
+    heir->loss.proven_us = giver->loss.proven_us;
+    heir->name->active = heir;
+    begin_hold(machine, heir, now_us);
 }
 
 /* Who writes may read as well, which is no re-entry; who reads may not write, and would wait for

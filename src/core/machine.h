@@ -47,6 +47,8 @@
 #include "base/wait.h"
 #include "core/engine.h"
 
+#include <stdatomic.h>
+
 enum pawl__request_kind {
     PAWL__WANT_ACQUIRE,
     PAWL__WANT_RELEASE,
@@ -102,6 +104,7 @@ struct pawl__request {
     struct pawl__errand *errand; /* inspect, break */
     struct pawl__tally *tally;   /* tally */
     struct pawl__waiter *waiter; /* of a blocking caller; NULL: asynchronous */
+    const _Atomic bool *stop;    /* acquire: it was canceled before it began; NULL: never is */
     uint64_t owner;
     int64_t start_us;
     int64_t
@@ -136,9 +139,10 @@ struct pawl__handle {
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
     struct pawl__leases *leases; /* of a semaphore: permits that it renews; NULL: it does not */
-    unsigned tenures;            /* that began through this handle and exist still */
-    uint64_t through_id;         /* the tenure last acquired through this handle, */
-    unsigned through_count;      /* and how often without a release yet */
+    unsigned handoff;       /* so often it goes to the next here without a word to the backend */
+    unsigned tenures;       /* that began through this handle and exist still */
+    uint64_t through_id;    /* the tenure last acquired through this handle, */
+    unsigned through_count; /* and how often without a release yet */
 };
 
 /* Something to tell the user about a tenure. */
@@ -174,21 +178,23 @@ struct pawl__tenure {
     enum pawl__tenure_state state;
     pawl_kind kind; /* what it is in the backend, or shall be */
     bool renew;
-    bool main_out;    /* main is with the engine */
-    bool side_out;    /* side is with the engine */
-    bool doubt;       /* a copy of an acquire or pass is about whose end we do not know */
-    bool repeated;    /* a copy of the release ended unknown */
-    bool granted;     /* the backend has given it the lock and has not said that it is gone */
-    bool queued;      /* FAIR: it may stand in the backend's queue */
-    bool downgrade;   /* SHARED: the backend has yet to be told that it only reads now */
-    bool look;        /* verify it as soon as side is free */
-    bool at_risk;     /* told so since the last good renewal */
-    unsigned count;   /* acquired and not yet released, */
-    unsigned reads;   /* SHARED: and for reading */
-    unsigned shown;   /* the count that the backend shows */
-    unsigned attempt; /* tries since the last answer, for the back-off */
-    unsigned turns;   /* SPIN, PLAIN: answers that it is held, for the pause */
-    unsigned late;    /* CLAIMING, WAITING: grants that came when their time was over already */
+    bool main_out;         /* main is with the engine */
+    bool side_out;         /* side is with the engine */
+    bool doubt;            /* a copy of an acquire or pass is about whose end we do not know */
+    bool repeated;         /* a copy of the release ended unknown */
+    bool granted;          /* the backend has given it the lock and has not said that it is gone */
+    bool queued;           /* FAIR: it may stand in the backend's queue */
+    bool downgrade;        /* SHARED: the backend has yet to be told that it only reads now */
+    bool look;             /* verify it as soon as side is free */
+    bool at_risk;          /* told so since the last good renewal */
+    unsigned count;        /* acquired and not yet released, */
+    unsigned reads;        /* SHARED: and for reading */
+    unsigned shown;        /* the count that the backend shows */
+    unsigned attempt;      /* tries since the last answer, for the back-off */
+    unsigned turns;        /* SPIN, PLAIN: answers that it is held, for the pause */
+    unsigned handed;       /* so often this hold has changed hands here, */
+    unsigned spare_tokens; /* and so many tokens are left for that */
+    unsigned late; /* CLAIMING, WAITING: grants that came when their time was over already */
     uint64_t id;
     uint64_t owner;
     uint64_t token;
@@ -244,6 +250,7 @@ struct pawl__name {
     int64_t turn_us;          /* and until then as long as they go on taking and releasing it */
     int64_t idle_us;          /* watched, but nobody has needed it since; NEVER: needed */
     unsigned passes;          /* since others were last offered a turn */
+    bool kept;                /* it changed hands here: the next release offers it to others */
     bool chained;             /* the next grant goes on with our turn, unless others come between */
     int64_t chain_us;         /* since when we keep it to ourselves */
     int64_t answered_us;      /* the last answer about this name */
@@ -303,6 +310,9 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 const char *pawl__family_word(enum pawl__family family);
 
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);
+
+/* What the user chose for a handle, for another one that is not attached yet. */
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from);
 
 /* Detach for good: ends its waits, forgets it in every hold. What it holds must have been released
  * before. */

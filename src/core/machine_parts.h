@@ -80,6 +80,8 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
 void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 struct pawl__request *pawl__claim_next(struct pawl__name *name); /* the queue's head, taken out */
+unsigned pawl__claim_tokens(
+    const struct pawl__tenure *tenure); /* how many its grant may need, with hand-offs */
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */
 
 /* watch.c */
@@ -103,6 +105,8 @@ struct pawl__tenure *pawl__hold_find(
     struct pawl__machine *machine, struct pawl__name *name, uint64_t owner, int64_t now_us);
 void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
     const struct pawl__op *op, int64_t now_us);
+void pawl__hold_inherit(struct pawl__machine *machine, struct pawl__tenure *heir,
+    struct pawl__tenure *giver, int64_t now_us);
 void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us);
 void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *tenure,

@@ -107,8 +107,8 @@ void stage_open(struct stage *stage, struct pawl__handle *handle, const char *na
     pawl__handle_attach(handle, record);
 }
 
-void stage_open_count(struct stage *stage, struct pawl__handle *handle, const char *name,
-    enum pawl__family family)
+void stage_open_count(
+    struct stage *stage, struct pawl__handle *handle, const char *name, enum pawl__family family)
 {
     bool fresh = false;
     memset(handle, 0, sizeof *handle);

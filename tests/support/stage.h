@@ -39,8 +39,8 @@ void stage_open(struct stage *stage, struct pawl__handle *handle, const char *na
 void stage_close(struct stage *stage, struct pawl__handle *handle);
 
 /* The same for a semaphore or a latch. */
-void stage_open_count(struct stage *stage, struct pawl__handle *handle, const char *name,
-    enum pawl__family family);
+void stage_open_count(
+    struct stage *stage, struct pawl__handle *handle, const char *name, enum pawl__family family);
 
 /* Start a request. An acquire: wait_us 0 is a try, PAWL__NEVER forever. */
 void stage_acquire(struct stage *stage, struct pawl__request *request, struct pawl__handle *handle,

@@ -273,8 +273,7 @@ static void act(struct world *world)
         actor->held = 0; /* whatever it ends with, it is not ours any more */
         stage_tally(&world->stage, &actor->request, &world->handle, 0);
     } else {
-        actor->request =
-            want(PAWL__TALLY_TAKE, 1 + (int64_t)pawl__random_below(&world->random, 3));
+        actor->request = want(PAWL__TALLY_TAKE, 1 + (int64_t)pawl__random_below(&world->random, 3));
         stage_tally(&world->stage, &actor->request, &world->handle,
             waits[pawl__random_below(&world->random, 4)]);
     }
@@ -321,8 +320,7 @@ static void arrive_late(struct world *world)
     }
     struct late *copy = &world->late[--world->late_count];
     copy->op.answer = PAWL__PENDING;
-    pawl__memory_apply(
-        &world->stage.table, &world->stage.client, &copy->op, world->stage.now_us);
+    pawl__memory_apply(&world->stage.table, &world->stage.client, &copy->op, world->stage.now_us);
 }
 
 static void run_seed(uint64_t seed, bool late)

@@ -91,8 +91,8 @@ static struct pawl__op *cut_batch(struct pawl__op **ops)
 {
     struct pawl__op *first = *ops;
     struct pawl__op *last = first;
-    for (size_t count = 1; count < PAWL__RENEWALS_MAX && first->kind == PAWL__OP_RENEW &&
-                           last->next != NULL && last->next->kind == PAWL__OP_RENEW;
+    for (size_t count = 1;
+         count < PAWL__RENEWALS_MAX && last->next != NULL && pawl__command_joins(first, last->next);
          count++) {
         last = last->next;
     }

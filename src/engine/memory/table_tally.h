@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Semaphores and latches in the table: what scripts of a server do, as native functions. The table
  * keeps counts apart from locks; table.h says who guards it. */
-#ifndef PAWL_ENGINE_MEMORY_TALLY_H
-#define PAWL_ENGINE_MEMORY_TALLY_H
+#ifndef PAWL_ENGINE_MEMORY_TABLE_TALLY_H
+#define PAWL_ENGINE_MEMORY_TABLE_TALLY_H
 
 #include "engine/memory/table.h"
 

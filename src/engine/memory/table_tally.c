@@ -2,7 +2,7 @@
 /* Counts in the table. Each operation begins by taking back permits whose lease is over and by
  * looking whether the request was carried out before; what it answered is kept with the count for
  * as long as the request says. */
-#include "engine/memory/tally.h"
+#include "engine/memory/table_tally.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
