@@ -95,6 +95,19 @@ bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__te
            handle->through_count > 0;
 }
 
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
+{
+    *to = *from;
+    to->name = NULL;
+    pawl__list_init(&to->node);
+    to->closed = false;
+    to->detached = false;
+    to->tenures = 0;
+    to->through_id = 0;
+    to->through_owner = 0;
+    to->through_count = 0;
+}
+
 /* Another handle through which the tenure is held; NULL: none. */
 static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
 {
