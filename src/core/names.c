@@ -86,15 +86,6 @@ void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
     pawl__list_push(&name->handles, &handle->node);
 }
 
-bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure)
-{
-    if (handle == tenure->handle) {
-        return tenure->firsts > 0;
-    }
-    return handle->through_id == tenure->id && handle->through_owner == tenure->owner &&
-           handle->through_count > 0;
-}
-
 void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
 {
     *to = *from;
@@ -104,8 +95,17 @@ void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
     to->detached = false;
     to->tenures = 0;
     to->through_id = 0;
-    to->through_owner = 0;
     to->through_count = 0;
+    to->through_owner = 0;
+}
+
+bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure)
+{
+    if (handle == tenure->handle) {
+        return tenure->firsts > 0;
+    }
+    return handle->through_id == tenure->id && handle->through_owner == tenure->owner &&
+           handle->through_count > 0;
 }
 
 /* Another handle through which the tenure is held; NULL: none. */

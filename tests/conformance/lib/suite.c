@@ -85,12 +85,12 @@ static const struct suite_group *const groups[] = {
     &suite_names,
     &suite_random,
     &suite_kinds,
+    &suite_multi,
+    &suite_multi_ends,
     &suite_fair,
     &suite_shared,
     &suite_spin,
     &suite_handoff,
-    &suite_multi,
-    &suite_multi_ends,
 };
 
 static struct job jobs[CASES_MAX];

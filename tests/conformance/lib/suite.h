@@ -109,12 +109,12 @@ extern const struct suite_group suite_options;
 extern const struct suite_group suite_names;
 extern const struct suite_group suite_random;
 extern const struct suite_group suite_kinds;
+extern const struct suite_group suite_multi;
+extern const struct suite_group suite_multi_ends;
 extern const struct suite_group suite_fair;
 extern const struct suite_group suite_shared;
 extern const struct suite_group suite_spin;
 extern const struct suite_group suite_handoff;
-extern const struct suite_group suite_multi;
-extern const struct suite_group suite_multi_ends;
 
 /* The whole of main(): run every case on this engine, print the table. */
 int suite_main(int argc, char *argv[], const struct suite_engine *engine);
