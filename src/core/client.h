@@ -30,6 +30,8 @@ struct pawl_lock {
     char *name;             /* for sentences; the handle's own record may go first */
     uint64_t forks;         /* of the process that opened it */
     const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
+    void (*nudge)(struct pawl_lock *lock);   /* of a part of a composite: instead of on_risk and
+                                                on_lost, with the client's mutex held; NULL: none */
     _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
     pawl_event_callback on_risk;
     pawl_event_callback on_lost;
@@ -92,7 +94,7 @@ struct pawl_client {
 /* What a step of the machine left to do. */
 struct pawl__todo {
     struct pawl__op *ops;
-    struct pawl__list finished; /* requests of blocking callers */
+    struct pawl__list finished; /* requests of blocking callers, and with a hook */
     struct pawl__list dead;
     bool kick; /* the keeper has to look earlier than it meant to */
 };
@@ -139,6 +141,12 @@ pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *re
 /* Set the last error to what the request ended with. */
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request);
 
+/* Start it and return; its hook tells when it has finished. */
+void pawl__call_start(struct pawl_client *client, struct pawl__request *request);
+
+/* The calling thread reads for these clients itself: the keeper need not. */
+extern _Thread_local bool pawl__attends;
+
 /* Start it and return; the courier calls back. */
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async);
 
@@ -161,6 +169,15 @@ void pawl__courier_stop(struct pawl_client *client);
 void pawl__courier_fini(struct pawl__courier *courier);
 
 /* registry.c */
+
+/* A composite that wants to know which threads have ended. */
+struct pawl__registered {
+    struct pawl__list node;
+    void (*gone)(struct pawl__registered *self, uint64_t owner);
+};
+void pawl__registry_note(struct pawl__registered *composite);
+void pawl__registry_forget(struct pawl__registered *composite);
+
 void pawl__registry_add(struct pawl_client *client);
 void pawl__registry_remove(struct pawl_client *client);
 void pawl__registry_count(int by); /* the calling thread holds so many more, or fewer, locks */

@@ -66,6 +66,8 @@ enum pawl__op_kind {
     PAWL__OP_PASS,    /* if tenure `id` holds: give the lock to tenure `heir_id`, see `offer` */
     PAWL__OP_INSPECT, /* fill op->info */
     PAWL__OP_BREAK,   /* free the lock, whoever holds it, and wake who waits */
+    PAWL__OP_RAISE,   /* let the token counter be `token` at least, so that the next one is greater;
+                         only for engines that say `raises` */
     PAWL__OP_WATCH,   /* from now on call host->wake() whenever this name may have become free.
                          FAIR: whenever it may be the turn of tenure `id` */
     PAWL__OP_UNWATCH
@@ -115,7 +117,7 @@ struct pawl__op {
                     take effect after this one */
     bool others; /* release: waiters of other clients were told */
     int64_t hint_us; /* HELD: the holder's lease ends in so long; < 0: unknown */
-    uint64_t token;  /* acquire, pass: DONE: the first one */
+    uint64_t token;  /* acquire, pass: DONE: the first one; raise: what is asked */
     char *error; /* a sentence from pawl__format(), or NULL; belongs to the core after completion */
     pawl_lock_info
         *info; /* inspect: filled by the engine: held, hold_count, remaining_ms, token, holder */
@@ -176,6 +178,19 @@ struct pawl__hint {
 
 #define PAWL__FAMILY_BIT(family) (1U << (family))
 
+#define PAWL__IDENTITY_SIZE 41 /* of a run's name, with its final NUL */
+
+/* A server, from one start to the next. */
+struct pawl__server_identity {
+    char run_id[PAWL__IDENTITY_SIZE]; /* another one after each start */
+    bool replica;
+    bool durable;      /* the user says that it forgets nothing when it restarts */
+    int64_t uptime_us; /* by its own clock, */
+    int64_t clock_us;  /* which said this when */
+    int64_t wall_us;   /* our wall clock said this, */
+    int64_t read_us;   /* and pawl__now_us() this */
+};
+
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
 
 struct pawl__engine {
@@ -187,6 +202,7 @@ struct pawl__engine {
     bool expires;      /* the backend itself ends a lease that is not renewed */
     bool sessions;     /* a renewed hold lives as long as this process: no deadline, no renewals */
     bool passes;       /* knows PAWL__OP_PASS, for the family MUTEX */
+    bool raises;       /* knows PAWL__OP_RAISE */
     unsigned families; /* it can keep: a bit for each, PAWL__FAMILY_BIT() */
 
     /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the
@@ -225,6 +241,19 @@ struct pawl__engine {
      * nothing to do. */
     size_t (*poll)(void *self, struct pollfd *fds, int64_t *due_us);
     void (*pump)(void *self, const struct pollfd *fds, size_t count);
+
+    /* As poll() and pump(), for a caller that waits for answers of several clients at once. Neither
+     * promises anything for later. NULL: answers come without. */
+    size_t (*glance)(void *self, struct pollfd *fds, int64_t *due_us);
+    void (*gather)(void *self);
+
+    /* Where the backend is, for sentences, without credentials: "redis://127.0.0.1:6379". NULL: it
+     * has no place. */
+    void (*where)(void *self, char *out, size_t size);
+
+    /* What is known of the server behind the current connection, without asking it. False: nothing
+     * (yet). NULL: it cannot restart without us. */
+    bool (*identity)(void *self, struct pawl__server_identity *identity_out);
 
     /* For people who look. All of these may block, on the calling thread, and set the last error;
      * several threads may be inside. They never touch the connection that operations go by. NULL:

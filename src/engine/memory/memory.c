@@ -432,6 +432,7 @@ const struct pawl__engine pawl__engine_memory = {
     .expires = true,
     .sessions = false,
     .passes = true,
+    .raises = true,
     .open = memory_open,
     .connect = memory_connect,
     .stop = memory_stop,

@@ -208,6 +208,14 @@ static void inspect(
     }
 }
 
+static void raise_token(
+    struct pawl__memory_table *table, struct pawl__memory_entry *entry, struct pawl__op *op)
+{
+    uint64_t *token = entry != NULL ? &entry->token : &table->token_floor;
+    *token = op->token > *token ? op->token : *token;
+    op->answer = PAWL__DONE;
+}
+
 static void break_lock(
     struct pawl__memory_table *table, struct pawl__memory_entry *entry, struct pawl__op *op)
 {
@@ -359,6 +367,9 @@ void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_cl
         break;
     case PAWL__OP_BREAK:
         break_lock(table, entry, op);
+        break;
+    case PAWL__OP_RAISE:
+        raise_token(table, entry, op);
         break;
     case PAWL__OP_WATCH:
         watch_begin(table, client, entry, op);

@@ -167,6 +167,7 @@ static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
     case PAWL__OP_VERIFY:
     case PAWL__OP_COUNT:
     case PAWL__OP_BREAK:
+    case PAWL__OP_RAISE:
         return take_flag(op, number);
     case PAWL__OP_RENEW:
     case PAWL__OP_INSPECT:

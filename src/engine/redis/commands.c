@@ -20,7 +20,7 @@ enum {
 
 static const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
     &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-    &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
+    &pawl__script_break, &pawl__script_raise, &pawl__script_rights, &pawl__script_introduce};
 
 static void head_init(struct pawl__script_head *head, const struct pawl__script *script,
     uint32_t key_count, uint32_t argument_count)
@@ -44,6 +44,7 @@ void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int6
     head_init(&commands->pass, &pawl__script_pass, 2, 7);
     head_init(&commands->inspect, &pawl__script_inspect, 2, 0);
     head_init(&commands->break_up, &pawl__script_break, 1, 1);
+    head_init(&commands->raise, &pawl__script_raise, 1, 2);
 }
 
 void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor)
@@ -247,6 +248,20 @@ static bool put_break(const struct pawl__commands *commands, struct pawl__buffer
     return at != NULL && finish(out, write_parts(at, place, place->lock_at, place->parts_size));
 }
 
+static bool put_raise(const struct pawl__commands *commands, struct pawl__buffer *out,
+    const struct pawl__op *op, bool whole)
+{
+    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    char *at =
+        begin(out, &commands->raise, &pawl__script_raise, whole, place->parts_size + REST_SIZE_MAX);
+    if (at == NULL) {
+        return false;
+    }
+    at = write_parts(at, place, 0, place->lock_at);
+    at = write_number(at, (int64_t)op->token);
+    return finish(out, write_number(at, commands->token_ttl_s));
+}
+
 static bool put_verify(
     const struct pawl__commands *commands, struct pawl__buffer *out, const struct pawl__op *op)
 {
@@ -309,6 +324,8 @@ bool pawl__command_put(struct pawl__commands *commands, struct pawl__buffer *out
         return put_inspect(commands, out, ops, whole);
     case PAWL__OP_BREAK:
         return put_break(commands, out, ops, whole);
+    case PAWL__OP_RAISE:
+        return put_raise(commands, out, ops, whole);
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         break;

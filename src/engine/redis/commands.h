@@ -38,6 +38,7 @@ struct pawl__commands {
     struct pawl__script_head pass;
     struct pawl__script_head inspect;
     struct pawl__script_head break_up;
+    struct pawl__script_head raise;
 };
 
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s);

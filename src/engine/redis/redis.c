@@ -14,6 +14,8 @@
 #include "engine/redis/push.h"
 #include "engine/redis/watching.h"
 
+#include <stdio.h>
+
 /* Declared in core/engines.c, where all engines are listed. */
 extern const struct pawl__engine pawl__engine_redis;
 
@@ -162,6 +164,31 @@ static void redis_pump(void *self, const struct pollfd *fds, size_t count)
     pawl__push_pump(&redis->push);
 }
 
+static size_t redis_glance(void *self, struct pollfd *fds, int64_t *due_us)
+{
+    struct redis *redis = self;
+    return pawl__conn_glance(&redis->conn, fds, due_us);
+}
+
+static void redis_gather(void *self)
+{
+    struct redis *redis = self;
+    pawl__conn_pump(&redis->conn);
+}
+
+static void redis_where(void *self, char *out, size_t size)
+{
+    const struct redis *redis = self;
+    const bool local = redis->config.path != NULL;
+    snprintf(out, size, "%s://%s", local ? "redis+unix" : "redis", redis->config.peer);
+}
+
+static bool redis_identity(void *self, struct pawl__server_identity *identity_out)
+{
+    struct redis *redis = self;
+    return pawl__conn_identity(&redis->conn, identity_out);
+}
+
 static pawl_status redis_list(void *self, const char *pattern, pawl_entry_callback each, void *arg)
 {
     struct redis *redis = self;
@@ -224,6 +251,7 @@ const struct pawl__engine pawl__engine_redis = {
     .expires = true,
     .sessions = false,
     .passes = true,
+    .raises = true,
     .open = redis_open,
     .connect = redis_connect,
     .stop = redis_stop,
@@ -235,6 +263,10 @@ const struct pawl__engine pawl__engine_redis = {
     .ask = redis_ask,
     .poll = redis_poll,
     .pump = redis_pump,
+    .glance = redis_glance,
+    .gather = redis_gather,
+    .where = redis_where,
+    .identity = redis_identity,
     .list = redis_list,
     .look = redis_look,
     .watch_open = redis_watch_open,

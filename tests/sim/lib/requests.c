@@ -98,6 +98,7 @@ void sim_request_started(struct sim_actor *actor)
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_RAISE:
         break;
     }
 }
@@ -316,6 +317,7 @@ void sim_request_finished(struct sim_actor *actor)
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_RAISE:
         errand_finished(actor);
         break;
     }
