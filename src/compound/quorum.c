@@ -199,6 +199,7 @@ static void dismantle(struct pawl__quorum *quorum)
     free_holds(quorum);
     pawl__panel_fini(&quorum->panel);
     pthread_cond_destroy(&quorum->left);
+    pthread_mutex_destroy(&quorum->guard_mutex);
     pthread_mutex_destroy(&quorum->mutex);
     pawl__free(quorum->nodes);
     pawl__lock_close(&quorum->lock);
@@ -235,8 +236,8 @@ static pawl_status close_quorum(struct pawl_lock *lock)
     }
     pthread_mutex_unlock(&quorum->mutex);
     pawl__registry_forget(&quorum->registered);
-    pawl__worker_stop(quorum);
     pawl__guard_stop(quorum);
+    pawl__worker_stop(quorum);
     const pawl_status status = release_all(quorum);
     pthread_mutex_lock(&quorum->panel.mutex); /* whoever calls a hook has left */
     pthread_mutex_unlock(&quorum->panel.mutex);
@@ -350,6 +351,7 @@ static struct pawl__quorum *quorum_new(
     quorum->lock.name = pawl__strdup(name);
     take_options(quorum, options);
     pthread_mutex_init(&quorum->mutex, NULL);
+    pthread_mutex_init(&quorum->guard_mutex, NULL);
     pthread_cond_init(&quorum->left, NULL);
     pawl__waiter_init(&quorum->alarm);
     pawl__list_init(&quorum->lock.node);
@@ -365,6 +367,23 @@ static struct pawl__quorum *quorum_new(
         return NULL;
     }
     return quorum;
+}
+
+static void warn_of_count(const struct pawl__quorum *quorum)
+{
+    char sentence[200];
+    struct pawl__host *host = &quorum->nodes[0].client->host;
+    if (quorum->count < 3) {
+        snprintf(sentence, sizeof sentence,
+            "a quorum of %zu survives no failure; three servers survive one, five survive two",
+            quorum->count);
+        host->log(host, PAWL_LOG_WARNING, sentence);
+    } else if (quorum->count % 2 == 0) {
+        snprintf(sentence, sizeof sentence,
+            "a quorum of %zu servers survives no more failures than one of %zu; take an odd number",
+            quorum->count, quorum->count - 1);
+        host->log(host, PAWL_LOG_WARNING, sentence);
+    }
 }
 
 pawl_status pawl__quorum_open(struct pawl_client *const clients[], size_t count, const char *name,
@@ -385,6 +404,7 @@ pawl_status pawl__quorum_open(struct pawl_client *const clients[], size_t count,
     }
     quorum->registered.gone = owner_gone;
     pawl__registry_note(&quorum->registered);
+    warn_of_count(quorum);
     *lock_out = &quorum->lock;
     return PAWL_OK;
 }

@@ -20,7 +20,7 @@
  * Who may do what. One caller at a time has the *turn*: it alone uses the main panel. A caller that
  * waits for an answer reads for all nodes itself, so that an acquire takes one round trip and no
  * change of threads. Mutexes, in the order in which they are taken: the quorum's, a client's, a
- * panel's. */
+ * panel's; the guard's between the first two. */
 #ifndef PAWL_COMPOUND_QUORUM_H
 #define PAWL_COMPOUND_QUORUM_H
 
@@ -50,7 +50,7 @@ struct pawl__panel {
     struct pawl__ballot *ballots;
 };
 
-/* What is known of a server since it was last started. Guarded by the quorum's mutex. */
+/* What is known of a run of a server. Guarded by the guard's mutex. */
 struct pawl__standing {
     char run_id[PAWL__IDENTITY_SIZE];
     bool reviewed;    /* the rest is known for this run */
@@ -66,6 +66,7 @@ struct pawl__node {
     struct pawl_lock *lock;
     char where[80]; /* for sentences */
     struct pawl__standing standing;
+    _Atomic uint64_t counted_id; /* the tenure that was found to count */
 };
 
 /* One owner's time with the lock. */
@@ -142,10 +143,12 @@ struct pawl__quorum {
     int64_t look_us; /* when it will look by itself */
     int64_t heal_us; /* when to ask again for what is missing */
 
-    /* The guard's. */
+    pthread_mutex_t guard_mutex;
+    /* Guarded by it. */
     pthread_t reviewer;
     bool reviewer_started;
     bool reviewing;
+    bool review_ended; /* no more */
 };
 
 static inline struct pawl__quorum *pawl__quorum_of(struct pawl_lock *lock)
@@ -248,19 +251,21 @@ pawl_status pawl__quorum_break(struct pawl__quorum *quorum);
 bool pawl__worker_wake(struct pawl__quorum *quorum, int64_t by_us);
 void pawl__worker_stop(struct pawl__quorum *quorum); /* mutex not held */
 
-/* quorum_guard.c */
+/* quorum_guard.c; the quorum's mutex may be held, a client's not. */
 
-/* May this node vote now? Otherwise *wait_us_out says for how long it may not. Never waits. Mutex
- * held. */
-bool pawl__guard_admits(struct pawl__node *node, int64_t now_us, int64_t *left_us_out);
+/* May this node vote now? Never waits. */
+bool pawl__guard_admits(struct pawl__node *node);
+
+/* Does this tenure of the node count? It does from when on the node was found fit to vote. */
+bool pawl__guard_counts(struct pawl__node *node, uint64_t id);
+
+/* Why a node does not vote. */
+void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);
 
 /* Look at all servers that have been started since the last time. WAITS. Sets the last error if
  * they make no quorum. */
 pawl_status pawl__guard_review(struct pawl__quorum *quorum);
 void pawl__guard_stop(struct pawl__quorum *quorum);
-
-/* Why a node does not vote. */
-void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);
 
 /* quorum_text.c; each sets the last error and answers the status. */
 pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,

@@ -148,8 +148,12 @@ static void judge(struct pawl__ballot *ballot)
     ballot->vote = vote_of(&ballot->request);
     if (ballot->request.kind == PAWL__WANT_ACQUIRE && ballot->vote == PAWL__VOTE_YES) {
         const bool held = pawl__node_look(ballot->node, &hold, &lost);
-        ballot->vote = held ? PAWL__VOTE_YES : PAWL__VOTE_SILENT; /* it may be over already */
         ballot->token = held ? hold.token : 0;
+        if (!held) {
+            ballot->vote = PAWL__VOTE_SILENT; /* it is over already */
+        } else if (!pawl__guard_counts(ballot->node, hold.id)) {
+            ballot->vote = PAWL__VOTE_BARRED; /* it has restarted since it was asked */
+        }
     }
 }
 

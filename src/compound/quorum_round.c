@@ -22,7 +22,8 @@ int64_t pawl__quorum_until(struct pawl__quorum *quorum)
     for (size_t i = 0; i < quorum->count; i++) {
         struct pawl__node_hold hold;
         bool lost = false;
-        if (pawl__node_look(&quorum->nodes[i], &hold, &lost)) {
+        if (pawl__node_look(&quorum->nodes[i], &hold, &lost) &&
+            pawl__guard_counts(&quorum->nodes[i], hold.id)) {
             deadlines_us[i] = hold.deadline_us;
         }
     }
@@ -110,11 +111,7 @@ static void ask_all(struct pawl__quorum *quorum)
     struct pawl__panel *panel = &quorum->panel;
     for (size_t i = 0; i < panel->count; i++) {
         struct pawl__ballot *ballot = &panel->ballots[i];
-        int64_t left_us = 0;
-        pthread_mutex_lock(&quorum->mutex);
-        const bool admitted = pawl__guard_admits(ballot->node, pawl__now_us(), &left_us);
-        pthread_mutex_unlock(&quorum->mutex);
-        if (admitted) {
+        if (pawl__guard_admits(ballot->node)) {
             pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
         } else {
             ballot->vote = PAWL__VOTE_BARRED;
@@ -243,9 +240,8 @@ static void heal(struct pawl__ballot *ballot)
 {
     struct pawl__node_hold hold;
     bool lost = false;
-    int64_t left_us = 0;
     if (pawl__ballot_is_out(ballot) || pawl__node_look(ballot->node, &hold, &lost) ||
-        !pawl__guard_admits(ballot->node, pawl__now_us(), &left_us)) {
+        !pawl__guard_admits(ballot->node)) {
         return;
     }
     if (lost) {

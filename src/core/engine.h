@@ -191,6 +191,13 @@ struct pawl__server_identity {
     int64_t read_us;   /* and pawl__now_us() this */
 };
 
+/* When a run of another server was first seen. */
+struct pawl__sighting {
+    const char *run_id;
+    int64_t note_us; /* if there is no note of it, note that it was so long ago; < 0: do not */
+    int64_t age_us;  /* so long ago, says the note; < 0: there is none */
+};
+
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
 
 struct pawl__engine {
@@ -258,6 +265,12 @@ struct pawl__engine {
     /* For people who look. All of these may block, on the calling thread, and set the last error;
      * several threads may be inside. They never touch the connection that operations go by. NULL:
      * the engine cannot do it. A callback is never called with a mutex of the engine held. */
+
+    /* Does the server remember everything when it restarts? */
+    pawl_status (*durable)(void *self, bool *durable_out);
+
+    /* Since when are these runs of other servers known here? */
+    pawl_status (*seen)(void *self, struct pawl__sighting *sightings, size_t count);
 
     /* Tell of every hold of every lock whose name matches the pattern (NULL: all), until the
      * callback has enough. The engine fills all of an entry. pawl__glob_matches() in base/glob.h

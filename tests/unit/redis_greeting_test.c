@@ -65,7 +65,7 @@ static void greeting_is_complete(void **state)
         assert_string_equal(command, expected[i]);
         free(command);
     }
-    assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), 9);
+    assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), 10);
     assert_int_equal(scripted_count(scripted, "CLIENT ..."), 0);
     assert_int_equal(scripted_count(scripted, "SELECT ..."), 0);
 }

@@ -8,11 +8,11 @@
 #include "base/error.h"
 #include "base/fds.h"
 #include "base/rare.h"
+#include "engine/redis/standing.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     US_PER_MS = 1000,
@@ -260,22 +260,6 @@ static void note_restart(struct pawl__conn *conn, struct pawl__effects *effects)
     }
 }
 
-/* Uptimes are by the server's wall clock, so ours is remembered along with it. */
-static void note_identity(struct pawl__conn *conn)
-{
-    const struct pawl__greet *greet = &conn->link.greet;
-    struct pawl__server_identity *identity = &conn->identity;
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    *identity = (struct pawl__server_identity){.replica = greet->replica,
-        .durable = conn->config->durable,
-        .uptime_us = greet->uptime_us,
-        .clock_us = greet->time_us,
-        .wall_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000,
-        .read_us = pawl__now_us()};
-    memcpy(identity->run_id, greet->run_id, sizeof identity->run_id);
-}
-
 bool pawl__conn_identity(struct pawl__conn *conn, struct pawl__server_identity *identity_out)
 {
     pthread_mutex_lock(&conn->mutex);
@@ -290,7 +274,7 @@ void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
     pawl__effects_warn(effects, greet->warning);
     greet->warning = NULL;
     note_restart(conn, effects);
-    note_identity(conn);
+    pawl__identity_note(&conn->identity, greet);
 
     pawl__introduction_renew(&conn->introduction);
     conn->fenced = greet->fenced;

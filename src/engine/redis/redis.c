@@ -12,6 +12,7 @@
 #include "engine/redis/conn.h"
 #include "engine/redis/looking.h"
 #include "engine/redis/push.h"
+#include "engine/redis/standing.h"
 #include "engine/redis/watching.h"
 
 #include <stdio.h>
@@ -189,6 +190,18 @@ static bool redis_identity(void *self, struct pawl__server_identity *identity_ou
     return pawl__conn_identity(&redis->conn, identity_out);
 }
 
+static pawl_status redis_durable(void *self, bool *durable_out)
+{
+    const struct redis *redis = self;
+    return pawl__standing_durable(&redis->config, durable_out);
+}
+
+static pawl_status redis_seen(void *self, struct pawl__sighting *sightings, size_t count)
+{
+    const struct redis *redis = self;
+    return pawl__standing_seen(&redis->config, sightings, count);
+}
+
 static pawl_status redis_list(void *self, const char *pattern, pawl_entry_callback each, void *arg)
 {
     struct redis *redis = self;
@@ -267,6 +280,8 @@ const struct pawl__engine pawl__engine_redis = {
     .gather = redis_gather,
     .where = redis_where,
     .identity = redis_identity,
+    .durable = redis_durable,
+    .seen = redis_seen,
     .list = redis_list,
     .look = redis_look,
     .watch_open = redis_watch_open,
