@@ -237,22 +237,22 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
     pawl_client *client, const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
 
 /* Redlock: one lock that a majority of independent servers keeps, 1 to 15 of them, a client for
- * each. Of 2n + 1 servers n may fail. All are asked at once, and the lock is the caller's as soon as
- * a majority has granted it; its token is the greatest of theirs. docs/redlock.md says when this is
- * worth its price.
+ * each. Of 2n + 1 servers n may fail. All are asked at once, and the lock is the caller's as soon
+ * as a majority has granted it; its token is the greatest of theirs. docs/redlock.md says when this
+ * is worth its price.
  *
  * Of the options, kind must be PAWL_MUTEX, and same_owner_as and handoff are not for this. lease_ms
- * may not be longer than max_lease_ms, which has to be the same in all programs that use the lock: a
- * server that restarts and may have forgotten what it had granted does not vote before max_lease_ms
- * have passed since it was first seen, so that nobody's hold can be among what it forgot. It may at
- * once if it is durable (appendonly with appendfsync always, or ?durable=1 in its URL).
- * restart_guard: PAWL_GUARD_WARN lets it vote and logs that, PAWL_GUARD_OFF lets it vote.
+ * may not be longer than max_lease_ms, which has to be the same in all programs that use the lock:
+ * a server that restarts and may have forgotten what it had granted does not vote before
+ * max_lease_ms have passed since it was first seen, so that nobody's hold can be among what it
+ * forgot. It may at once if it is durable (appendonly with appendfsync always, or ?durable=1 in its
+ * URL). restart_guard: PAWL_GUARD_WARN lets it vote and logs that, PAWL_GUARD_OFF lets it vote.
  *
  * All calls on a lock can be used. PAWL_REFUSED from an acquire: too many servers have just
  * restarted; the sentence names them and the seconds left. on_risk and on_lost are about the
  * majority. Callbacks run on a thread of this lock, whatever the clients' options say. The clients
- * stay the caller's, and should be closed after the lock. WAITS: connect timeout + timeout, for each
- * server. */
+ * stay the caller's, and should be closed after the lock. WAITS: connect timeout + timeout, for
+ * each server. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_quorum(pawl_client *const clients[], size_t count,
     const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
 

@@ -237,8 +237,10 @@ static pawl_status close_quorum(struct pawl_lock *lock)
     pthread_mutex_unlock(&quorum->mutex);
     pawl__registry_forget(&quorum->registered);
     pawl__guard_stop(quorum);
+    pawl_status status = release_all(quorum);
     pawl__worker_stop(quorum);
-    const pawl_status status = release_all(quorum);
+    const pawl_status rest = release_all(quorum); /* of an asynchronous call */
+    status = rest != PAWL_OK ? rest : status;
     pthread_mutex_lock(&quorum->panel.mutex); /* whoever calls a hook has left */
     pthread_mutex_unlock(&quorum->panel.mutex);
     pawl__round_sweep(quorum);

@@ -25,7 +25,7 @@ static void tell(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, pa
     struct pawl_lock *lock = &quorum->lock;
     const pawl_event_callback callback = status == PAWL_LOST ? lock->on_lost : lock->on_risk;
     const pawl_event event = {sizeof event, lock, status, hold->token, hold->owner};
-    if (callback == NULL || quorum->worker_stopping) {
+    if (callback == NULL) {
         return;
     }
     hold->telling = true;
@@ -158,6 +158,7 @@ static void *work(void *arg)
         pawl__waiter_sleep(&quorum->alarm, look_us);
         pthread_mutex_lock(&quorum->mutex);
     }
+    tell_losses(quorum);
     pthread_mutex_unlock(&quorum->mutex);
     return NULL;
 }

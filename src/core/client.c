@@ -40,30 +40,11 @@ static void take_finished(struct pawl_client *client, struct pawl__todo *todo)
     }
 }
 
-/* What is told to a part of a composite goes no further than there. */
-static void tell_composites(struct pawl_client *client)
-{
-    struct pawl__list *node = client->machine.notices.next;
-    while (node != &client->machine.notices) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, node);
-        struct pawl_lock *lock = notice->handle != NULL
-                                     ? PAWL__CONTAINER(notice->handle, struct pawl_lock, handle)
-                                     : NULL;
-        node = node->next;
-        if (lock != NULL && lock->nudge != NULL) {
-            lock->nudge(lock);
-            pawl__list_remove(&notice->node);
-            pawl__machine_notice_done(&client->machine, notice, pawl__now_us());
-            node = client->machine.notices.next; /* that was a step, too */
-        }
-    }
-}
-
 void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
 {
     struct pawl__machine *machine = &client->machine;
     if (!pawl__list_empty(&machine->notices)) {
-        tell_composites(client);
+        pawl__courier_tell_composites(client);
     }
     todo_out->ops = machine->ops;
     machine->ops = NULL;

@@ -161,7 +161,8 @@ bool pawl__courier_init(struct pawl__courier *courier, const pawl_client_options
 void pawl__courier_add_request(
     struct pawl_client *client, struct pawl__request *request); /* mutex held */
 void pawl__courier_add_notice(
-    struct pawl_client *client, struct pawl__notice *notice); /* mutex held */
+    struct pawl_client *client, struct pawl__notice *notice);   /* mutex held */
+void pawl__courier_tell_composites(struct pawl_client *client); /* mutex held */
 void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const char *message);
 void pawl__courier_run(struct pawl_client *client); /* all that is due, on this thread */
 void pawl__courier_wait_for(struct pawl_client *client, const struct pawl_lock *lock);

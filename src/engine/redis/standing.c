@@ -21,7 +21,7 @@ void pawl__identity_note(struct pawl__server_identity *identity, const struct pa
     clock_gettime(CLOCK_REALTIME, &wall); /* uptimes are by the server's */
     *identity = (struct pawl__server_identity){.replica = greet->replica,
         .durable = greet->config->durable,
-        .uptime_us = greet->uptime_us,
+        .uptime_us = pawl__max64(greet->uptime_us - 1000000, 0), /* it is in whole seconds */
         .clock_us = greet->time_us,
         .wall_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000,
         .read_us = pawl__now_us()};

@@ -3,8 +3,8 @@
  *
  * The servers are durable by the word of the URL unless a test says otherwise, for they have just
  * been started. */
-#ifndef PAWL_QUORUM_NODES_H
-#define PAWL_QUORUM_NODES_H
+#ifndef PAWL_QUORUM_LIB_NODES_H
+#define PAWL_QUORUM_LIB_NODES_H
 
 #include "pawl.h"
 #include "support/fail.h"
