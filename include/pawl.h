@@ -248,11 +248,12 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
  * forgot. It may at once if it is durable (appendonly with appendfsync always, or ?durable=1 in its
  * URL). restart_guard: PAWL_GUARD_WARN lets it vote and logs that, PAWL_GUARD_OFF lets it vote.
  *
- * All calls on a lock can be used. PAWL_REFUSED from an acquire: too many servers have just
- * restarted; the sentence names them and the seconds left. on_risk and on_lost are about the
- * majority. Callbacks run on a thread of this lock, whatever the clients' options say. The clients
- * stay the caller's, and should be closed after the lock. WAITS: connect timeout + timeout, for
- * each server. */
+ * All calls on a lock can be used. A hold belongs to the handle and the owner: another handle of
+ * the same quorum and name contends, also in the same thread. PAWL_REFUSED from an acquire: too
+ * many servers have just restarted; the sentence names them and the seconds left. on_risk and
+ * on_lost are about the majority. Callbacks run on a thread of this lock, whatever the clients'
+ * options say. The clients stay the caller's, and should be closed after the lock. WAITS: connect
+ * timeout + timeout, for each server. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_quorum(pawl_client *const clients[], size_t count,
     const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
 

@@ -360,7 +360,8 @@ static struct pawl__quorum *quorum_new(
     pawl__list_init(&quorum->queue);
     pawl__list_init(&quorum->lost);
     pawl__list_init(&quorum->asyncs);
-    bool made = pawl__panel_init(&quorum->panel, quorum);
+    quorum->panel.wake_fd = -1;
+    bool made = quorum->nodes != NULL && pawl__panel_init(&quorum->panel, quorum);
     made = pawl__random_bytes(&seed, sizeof seed) && made;
     pawl__random_seed(&quorum->random, seed);
     if (!made || quorum->nodes == NULL || quorum->lock.name == NULL) {
