@@ -55,7 +55,7 @@ function(read_script file variable)
             continue()
         endif()
 
-        if("${line}" MATCHES "^--include ([a-z][a-z0-9_]*)$")
+        if("${line}" MATCHES "^ *--include ([a-z][a-z0-9_]*)$")
             read_script("${SCRIPTS_DIR}/parts/${CMAKE_MATCH_1}.lua" part)
             string(APPEND text "${part}")
             continue()

@@ -128,6 +128,54 @@ pawl_status pawl_client_look(pawl_client *client, const char *name, pawl_entry *
     return status;
 }
 
+/* ===== Queues ===== */
+
+/* Between the engine and the user. */
+struct queueing {
+    pawl_client *client;
+    pawl_waiter_callback each;
+    void *arg;
+    bool canceled;
+};
+
+static bool queue_one(const pawl_waiter *waiter, void *arg)
+{
+    struct queueing *queueing = arg;
+    queueing->canceled = pawl__call_closing(queueing->client);
+    if (queueing->canceled) {
+        return false;
+    }
+    pawl__in_callback = true;
+    const bool more = queueing->each(waiter, queueing->arg);
+    pawl__in_callback = false;
+    return more;
+}
+
+pawl_status pawl_client_queue(
+    pawl_client *client, const char *name, pawl_waiter_callback each, void *arg)
+{
+    if (each == NULL) {
+        return pawl__fail(PAWL_INVALID, "the callback is NULL");
+    }
+    pawl_status status = pawl__check_name(name);
+    if (status == PAWL_OK) {
+        status = enter(client, "pawl_client_queue()");
+    }
+    if (status != PAWL_OK) {
+        return status;
+    }
+    struct queueing queueing = {client, each, arg, false};
+    const struct pawl__engine *engine = client->engine;
+    status = engine->queue != NULL
+                 ? engine->queue(client->self, name, strlen(name), queue_one, &queueing)
+                 : unsupported(client, "keep a queue");
+    if (queueing.canceled) {
+        status = pawl__fail(PAWL_CANCELED, "the client was closed");
+    }
+    pawl__call_leave(client);
+    return status;
+}
+
 /* ===== Watching ===== */
 
 static pawl_status check_watch_options(int64_t look_ms, pawl_watch **watch_out)

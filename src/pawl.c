@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HANDOFF_MAX 10000U
+
 const char *pawl_last_error(void)
 {
     return pawl__error_text();
@@ -172,9 +174,14 @@ static pawl_status check_lock_options(const pawl_client *client, const pawl_lock
         return pawl__fail(PAWL_UNSUPPORTED, "the %s engine cannot keep %s", client->engine->name,
             pawl__family_word(family));
     }
-    if (options->handoff != 0) {
-        return pawl__fail(PAWL_UNSUPPORTED, "the %s engine has no hand-off; leave handoff 0",
-            client->engine->name);
+    if (options->handoff != 0 && (!client->engine->passes || options->kind != PAWL_MUTEX)) {
+        return pawl__fail(PAWL_UNSUPPORTED,
+            "hand-off is for PAWL_MUTEX, and on the %s engine %s; leave handoff 0",
+            client->engine->name, client->engine->passes ? "for nothing else" : "not there");
+    }
+    if (options->handoff > HANDOFF_MAX) {
+        return pawl__fail(
+            PAWL_INVALID, "handoff is %u; it must be 0 to %u", options->handoff, HANDOFF_MAX);
     }
     if (options->node_timeout_ms != 0 || options->max_lease_ms != 0 ||
         options->restart_guard != PAWL_GUARD_ENFORCE) {
@@ -201,6 +208,7 @@ static pawl_lock *lock_new(pawl_client *client, const char *name, const pawl_loc
     handle->reentry = options->reentry == PAWL_REENTRY_ALLOW ||
                       (options->reentry == PAWL_REENTRY_DEFAULT && !by_handle);
     handle->renew = options->renew;
+    handle->handoff = options->handoff;
     handle->unawaited = options->release_unawaited;
     handle->lease_us = options->lease_ms * 1000;
     handle->max_hold_us = options->max_hold_ms * 1000;
@@ -297,14 +305,14 @@ static bool peek(pawl_lock *lock, struct pawl__hold *hold_out)
     int64_t now_us = pawl__now_us();
     const struct pawl__tenure *tenure =
         pawl__machine_find(&client->machine, &lock->handle, owner_of(lock), now_us);
-    bool found = tenure != NULL;
-    if (found) {
+    const unsigned count = tenure != NULL ? pawl__tenure_count(tenure, lock->handle.kind) : 0;
+    if (count > 0) {
         bool limited = tenure->deadline_us != PAWL__NEVER;
-        *hold_out = (struct pawl__hold){tenure->state == PAWL__TENURE_HELD, tenure->count,
-            tenure->id, tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
+        *hold_out = (struct pawl__hold){tenure->state == PAWL__TENURE_HELD, count, tenure->id,
+            tenure->token, limited ? tenure->deadline_us - now_us : PAWL__NEVER};
     }
     pawl__client_unlock(client, false);
-    return found;
+    return count > 0;
 }
 
 /* The same from outside. */

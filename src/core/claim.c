@@ -6,6 +6,10 @@
  * sleep until a message, the end of the holder's lease, or a second, whichever is first. Without an
  * answer it asks again with the same tenure, after a pause that grows.
  *
+ * Readers, and the waiters of a fair lock, do not queue up here: they ask each for itself, readers
+ * unless one of us waits to write. Where a release tells nobody (spin, plain), a claim asks again
+ * after pauses that grow.
+ *
  * A grant whose lease was over when it came counts as no answer. If it goes on like that, the lease
  * is shorter than the way to the backend and back, and nobody's patience would help. */
 #include "core/machine_parts.h"
@@ -20,7 +24,9 @@
 
 #define RETRY_FIRST_US 20000
 #define LISTEN_LEAST_US 1000 /* never a sleep of nothing */
-#define LATE_GRANTS_MAX 5    /* so many in the time after which silence would end a wait, end it */
+#define SPIN_FIRST_US 1000   /* where no message comes */
+#define SPIN_MOST_US 128000
+#define LATE_GRANTS_MAX 5 /* so many in the time after which silence would end a wait, end it */
 
 static bool is_try(const struct pawl__request *request)
 {
@@ -65,6 +71,18 @@ struct pawl__request *pawl__claim_next(struct pawl__name *name)
     return request;
 }
 
+/* One for itself and one for everybody in line who may get it handed. */
+unsigned pawl__claim_tokens(const struct pawl__tenure *tenure)
+{
+    const struct pawl__list *queue = &tenure->name->queue;
+    const unsigned most = tenure->handle != NULL ? tenure->handle->handoff : 0;
+    unsigned count = 0;
+    for (struct pawl__list *node = queue->next; node != queue && count < most; node = node->next) {
+        count++;
+    }
+    return count + 1;
+}
+
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request)
 {
     pawl__list_push_front(&name->queue, &request->node);
@@ -86,19 +104,33 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
     }
 }
 
+static void enter_instead(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us)
+{
+    pawl__tenure_clean(machine, request->tenure, now_us);
+    pawl__hold_enter(machine, tenure, request, now_us);
+}
+
 /* Requests of an owner that has just got the lock: they re-enter. */
 void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     struct pawl__name *name = tenure->name;
+    struct pawl__list *claim = name->crowd.next;
+    while (claim != &name->crowd) {
+        struct pawl__tenure *other = PAWL__CONTAINER(claim, struct pawl__tenure, node);
+        claim = claim->next;
+        if (other->owner == tenure->owner) {
+            enter_instead(machine, tenure, other->request, now_us);
+        }
+    }
     struct pawl__list *node = name->queue.next;
     while (name->twins > 0 && node != &name->queue) {
         struct pawl__request *request = request_of(node);
         node = node->next;
         if (request->owner == tenure->owner) {
             dequeue(name, request);
-            pawl__tenure_clean(machine, request->tenure, now_us);
-            pawl__hold_enter(machine, tenure, request, now_us);
+            enter_instead(machine, tenure, request, now_us);
         }
     }
 }
@@ -113,8 +145,26 @@ static bool asks_already(const struct pawl__name *name, uint64_t owner)
     if (active != NULL && active->heir != NULL && active->heir->owner == owner) {
         return true;
     }
+    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+        if (PAWL__CONTAINER(node, struct pawl__tenure, node)->owner == owner) {
+            return true;
+        }
+    }
     for (struct pawl__list *node = name->queue.next; node != &name->queue; node = node->next) {
         if (request_of(node)->owner == owner) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether one of us has the lock, so that this caller cannot. */
+static bool is_kept_out(const struct pawl__name *name, const struct pawl__request *request)
+{
+    for (struct pawl__list *node = name->holds.next; node != &name->holds; node = node->next) {
+        const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        const bool both_read = tenure->kind == PAWL_READ && request->handle->kind == PAWL_READ;
+        if (tenure->state == PAWL__TENURE_HELD && !both_read) {
             return true;
         }
     }
@@ -127,8 +177,7 @@ static bool asks_already(const struct pawl__name *name, uint64_t owner)
 static pawl_status verdict(const struct pawl__name *name, const struct pawl__request *request)
 {
     const struct pawl__tenure *active = name->active;
-    if (active != NULL &&
-        (active->state == PAWL__TENURE_HELD || active->state == PAWL__TENURE_RELEASING)) {
+    if ((active != NULL && active->state == PAWL__TENURE_RELEASING) || is_kept_out(name, request)) {
         return PAWL_BUSY;
     }
     if (request->tenure->granted) {
@@ -139,18 +188,17 @@ static pawl_status verdict(const struct pawl__name *name, const struct pawl__req
     return heard && name->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
 }
 
-static bool known_busy(const struct pawl__name *name)
+static bool known_busy(const struct pawl__name *name, const struct pawl__request *request)
 {
     const struct pawl__tenure *active = name->active;
-    return active != NULL &&
-           (active->state == PAWL__TENURE_HELD ||
-               (active->state == PAWL__TENURE_WAITING && name->silent_us == PAWL__NEVER));
+    return is_kept_out(name, request) || (active != NULL && active->state == PAWL__TENURE_WAITING &&
+                                             name->silent_us == PAWL__NEVER);
 }
 
 void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
     struct pawl__name *name = request->handle->name;
-    if (request->handle->closed) {
+    if (request->handle->closed || (request->stop != NULL && atomic_load(request->stop))) {
         pawl__finish(machine, request, PAWL_CANCELED, NULL);
         return;
     }
@@ -164,7 +212,7 @@ void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *requ
         pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
         return;
     }
-    if (is_try(request) && known_busy(name)) {
+    if (is_try(request) && known_busy(name, request)) {
         pawl__finish(machine, request, PAWL_BUSY, NULL);
         return;
     }
@@ -193,21 +241,29 @@ static void stand_back(struct pawl__machine *machine, struct pawl__name *name)
     }
 }
 
-void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+static void begin(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    if (name->active != NULL || pawl__list_empty(&name->queue)) {
-        return;
-    }
-    if (now_us < name->hold_off_us) {
-        stand_back(machine, name);
-        return;
-    }
     struct pawl__request *request = pawl__claim_next(name);
     struct pawl__tenure *tenure = request->tenure;
     tenure->request = request;
     pawl__tenure_number(machine, tenure);
-    name->active = tenure;
+    if (pawl__claims_alone(name->place->family, tenure->kind)) {
+        pawl__list_push(&name->crowd, &tenure->node);
+    } else {
+        name->active = tenure;
+    }
     pawl__claim_ask(machine, tenure, now_us);
+}
+
+void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    while (name->active == NULL && !pawl__list_empty(&name->queue)) {
+        if (now_us < name->hold_off_us) {
+            stand_back(machine, name);
+            return;
+        }
+        begin(machine, name, now_us);
+    }
 }
 
 /* ===== Asking and listening ===== */
@@ -218,6 +274,12 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
     tenure->state = PAWL__TENURE_CLAIMING;
     tenure->wakes = tenure->name->wakes;
     tenure->copy_us = now_us;
+    pawl__ear_asks(tenure);
+    if (tenure->main.tokens == 0) {
+        tenure->main.tokens = pawl__claim_tokens(tenure); /* asked again, it is the same question */
+    }
+    tenure->main.queue = !is_try(tenure->request);
+    tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
     tenure->main.lease_us = tenure->lease_us;
     tenure->main_out = true;
@@ -233,20 +295,56 @@ static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenur
     pawl__tenure_arm(machine, tenure, due_us);
 }
 
+/* Whether we have been called since we asked. */
+static bool is_called(const struct pawl__tenure *tenure)
+{
+    const struct pawl__name *name = tenure->name;
+    return (name->watch == PAWL__WATCHED && name->wakes != tenure->wakes) ||
+           pawl__ear_called(tenure);
+}
+
+/* How long to sleep if nobody calls. */
+static int64_t sleep_us(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t hint_us)
+{
+    const enum pawl__family family = tenure->name->place->family;
+    const bool spins = family == PAWL__FAMILY_SPIN || family == PAWL__FAMILY_PLAIN;
+    int64_t most_us = spins
+                          ? pawl__backoff_us(machine, tenure->turns++, SPIN_FIRST_US, SPIN_MOST_US)
+                          : pawl__random_jitter(&machine->random, PAWL__POLL_US);
+    if (hint_us >= 0) {
+        most_us = pawl__min64(most_us, hint_us + LISTEN_LEAST_US);
+    }
+    return pawl__max64(most_us, LISTEN_LEAST_US);
+}
+
+static void open_ears(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    switch (tenure->name->place->family) {
+    case PAWL__FAMILY_MUTEX:
+    case PAWL__FAMILY_SHARED:
+        pawl__watch_need(machine, tenure->name, now_us);
+        break;
+    case PAWL__FAMILY_FAIR:
+        pawl__ear_open(machine, tenure, now_us);
+        break;
+    case PAWL__FAMILY_SPIN:
+    case PAWL__FAMILY_PLAIN:
+    case PAWL__FAMILY_SEMAPHORE:
+    case PAWL__FAMILY_PERMITS:
+    case PAWL__FAMILY_LATCH:
+        break; /* nobody would call */
+    }
+}
+
 static void listen(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t hint_us, int64_t now_us)
 {
-    struct pawl__name *name = tenure->name;
-    if (name->watch == PAWL__WATCHED && name->wakes != tenure->wakes) {
+    if (is_called(tenure)) {
         pawl__claim_ask(machine, tenure, now_us); /* it was freed while we asked */
         return;
     }
-    int64_t sleep_us = pawl__random_jitter(&machine->random, PAWL__POLL_US);
-    if (hint_us >= 0) {
-        sleep_us = pawl__min64(sleep_us, hint_us + LISTEN_LEAST_US);
-    }
-    wait_until(machine, tenure, now_us + pawl__max64(sleep_us, LISTEN_LEAST_US));
-    pawl__watch_need(machine, name, now_us);
+    wait_until(machine, tenure, now_us + sleep_us(machine, tenure, hint_us));
+    open_ears(machine, tenure, now_us);
 }
 
 /* ===== Answers ===== */
@@ -256,10 +354,12 @@ static void held_elsewhere(
 {
     tenure->attempt = 0;
     tenure->granted = false;
+    tenure->queued = op->queue;
     tenure->name->chained = false;
     if (op->fenced) {
         tenure->doubt = false;
     }
+    op->tokens = tenure->doubt ? op->tokens : 0;
     pawl__claim_tries_busy(machine, tenure->name, now_us);
     if (now_us >= tenure->request->wait_us) {
         pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);
@@ -285,7 +385,8 @@ static void no_answer(
     wait_until(machine, tenure, now_us + pause_us);
 }
 
-/* A turn of this process: how often, and since when, it has had the lock without others between. */
+/* A turn of this process at an exclusive lock: how often, and since when, it has had the lock
+ * without others between. */
 static void begin_turn(struct pawl__name *name, int64_t now_us)
 {
     name->passes = name->chained ? name->passes + 1 : 0;
@@ -323,11 +424,14 @@ static void granted(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
     tenure->granted = true;
+    tenure->queued = false;
     if (op->fenced) {
         tenure->doubt = false;
     }
     if (now_us < pawl__valid_until(op)) {
-        begin_turn(tenure->name, now_us);
+        if (tenure->name->active == tenure) {
+            begin_turn(tenure->name, now_us);
+        }
         pawl__hold_grant(machine, tenure, op, now_us);
         return;
     }
@@ -442,6 +546,28 @@ static void cancel_list(struct pawl__machine *machine, struct pawl__list *list,
     }
 }
 
+static void cancel_crowd(struct pawl__machine *machine, struct pawl__list *crowd,
+    const struct pawl__handle *handle, int64_t now_us)
+{
+    struct pawl__list *node = crowd->next;
+    while (node != crowd) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        node = node->next;
+        cancel_one(machine, tenure->request, handle, now_us);
+    }
+}
+
+/* Re-entries that wait for an extension. */
+static void cancel_entering(struct pawl__machine *machine, struct pawl__list *holds,
+    const struct pawl__handle *handle, int64_t now_us)
+{
+    for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        cancel_list(machine, &tenure->extends, handle, now_us);
+        cancel_list(machine, &tenure->extending, handle, now_us);
+    }
+}
+
 void pawl__machine_cancel(
     struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
 {
@@ -451,9 +577,9 @@ void pawl__machine_cancel(
     struct pawl__name *name = handle->name;
     struct pawl__tenure *active = name->active;
     cancel_list(machine, &name->queue, handle, now_us);
+    cancel_crowd(machine, &name->crowd, handle, now_us);
+    cancel_entering(machine, &name->holds, handle, now_us);
     if (active != NULL) {
-        cancel_list(machine, &active->extends, handle, now_us);
-        cancel_list(machine, &active->extending, handle, now_us);
         cancel_one(machine, active->heir != NULL ? active->heir->request : NULL, handle, now_us);
         cancel_one(machine, active->request, handle, now_us);
     }

@@ -281,6 +281,10 @@ struct pawl__engine {
      * (0), since_ms and waiters (-1). */
     pawl_status (*look)(void *self, const char *name, size_t name_size, pawl_entry *entry_out);
 
+    /* Tell who stands in the queue of a fair lock, the next one first. */
+    pawl_status (*queue)(
+        void *self, const char *name, size_t name_size, pawl_waiter_callback each, void *arg);
+
     /* From now on collect hints about names that match. */
     pawl_status (*watch_open)(void *self, const char *pattern, void **watch_out);
 

@@ -79,7 +79,10 @@ static const char *words(const struct pawl__request *request)
         return request->kind == PAWL__WANT_BREAK ? "nobody holds it"
                                                  : "the caller does not hold it";
     case PAWL_DEADLOCK:
-        return "the caller holds it or waits for it already, and may not re-enter";
+        return request->handle->kind == PAWL_WRITE
+                   ? "the caller reads it, or writes or waits for it already: it would wait for "
+                     "itself. Release it first"
+                   : "the caller holds it or waits for it already, and may not re-enter";
     case PAWL_UNAVAILABLE:
         return "no answer in time";
     case PAWL_MISUSE:

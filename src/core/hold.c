@@ -96,33 +96,83 @@ static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
     }
     handle->through_count++;
     tenure->count++;
+    tenure->reads += handle->kind == PAWL_READ;
+}
+
+/* The common end of a grant and of an inheritance: the claim's caller has it now. */
+static void begin_hold(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    struct pawl__request *request = tenure->request;
+    tenure->request = NULL;
+    tenure->state = PAWL__TENURE_HELD;
+    tenure->granted = true;
+    pawl__list_push(&tenure->name->holds, &tenure->node);
+    entered(tenure, request->handle);
+    arm(machine, tenure);
+    pawl__finish(machine, request, PAWL_OK, NULL);
+    pawl__claim_tries_busy(machine, tenure->name, now_us);
+    pawl__claim_twins_enter(machine, tenure, now_us);
+}
+
+static int64_t limit_from(const struct pawl__tenure *tenure, int64_t start_us)
+{
+    const int64_t max_hold_us = tenure->request->handle->max_hold_us;
+    return max_hold_us > 0 ? pawl__later(start_us, max_hold_us) : PAWL__NEVER;
 }
 
 void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
     const struct pawl__op *op, int64_t now_us)
 {
-    struct pawl__request *request = tenure->request;
-    int64_t max_hold_us = request->handle->max_hold_us;
-    tenure->request = NULL;
-    tenure->state = PAWL__TENURE_HELD;
-    tenure->granted = true;
     tenure->shown = 1;
     tenure->attempt = 0;
     tenure->token = op->token;
-    tenure->limit_us = max_hold_us > 0 ? pawl__later(op->sent_us, max_hold_us) : PAWL__NEVER;
+    tenure->spare_tokens = op->tokens > 0 ? op->tokens - 1 : 0;
+    tenure->limit_us = limit_from(tenure, op->sent_us);
     tenure->until_us = pawl__later(op->sent_us, op->lease_us);
     tenure->loss.proven_us = op->sent_us;
     tenure->deadline_us = is_session(machine, tenure)
                               ? tenure->limit_us
                               : pawl__min64(pawl__valid_until(op), tenure->limit_us);
-    tenure->name->active = tenure;
-    pawl__list_push(&tenure->name->holds, &tenure->node);
-    entered(tenure, request->handle);
+    if (pawl__claims_alone(tenure->name->place->family, tenure->kind)) {
+        pawl__list_remove(&tenure->node); /* from the crowd */
+        pawl__ear_close(machine, tenure, now_us);
+    } else {
+        tenure->name->active = tenure;
+    }
     schedule_renewal(machine, tenure, op->sent_us);
-    arm(machine, tenure);
-    pawl__finish(machine, request, PAWL_OK, NULL);
-    pawl__claim_tries_busy(machine, tenure->name, now_us);
-    pawl__claim_twins_enter(machine, tenure, now_us);
+    begin_hold(machine, tenure, now_us);
+}
+
+/* The backend's hold goes on under the number it has; only here it changes hands. Nothing of the
+ * giver is under way. */
+void pawl__hold_inherit(struct pawl__machine *machine, struct pawl__tenure *heir,
+    struct pawl__tenure *giver, int64_t now_us)
+{
+    heir->id = giver->id;
+    heir->token = giver->token + 1;
+    heir->spare_tokens = giver->spare_tokens - 1;
+    heir->handed = giver->handed + 1;
+    heir->shown = giver->shown;
+    heir->attempt = giver->attempt;
+    heir->limit_us = limit_from(heir, now_us);
+    heir->until_us = giver->until_us;
+    heir->deadline_us = pawl__min64(giver->deadline_us, heir->limit_us);
+    heir->renew_us = giver->renew_us;
+    heir->overdue_us = giver->overdue_us;
+    heir->copy_us = giver->copy_us;
+    heir->loss.proven_us = giver->loss.proven_us;
+    heir->name->active = heir;
+    begin_hold(machine, heir, now_us);
+}
+
+/* Who writes may read as well, which is no re-entry; who reads may not write, and would wait for
+ * itself. */
+static bool may_enter(const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+{
+    if (tenure->kind == PAWL_READ && handle->kind == PAWL_WRITE) {
+        return false;
+    }
+    return handle->reentry || pawl__tenure_count(tenure, handle->kind) == 0;
 }
 
 void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure,
@@ -130,7 +180,7 @@ void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure
 {
     if (tenure->state == PAWL__TENURE_LOST) {
         pawl__hold_refuse_lost(machine, tenure, request);
-    } else if (!request->handle->reentry) {
+    } else if (!may_enter(tenure, request->handle)) {
         pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
     } else if (!tenure->renew) {
         request->lease_us = tenure->lease_us; /* a fixed lease counts anew from here */
@@ -148,6 +198,7 @@ static void submit_side(struct pawl__machine *machine, struct pawl__tenure *tenu
     enum pawl__op_kind kind, int64_t now_us)
 {
     tenure->side_out = true;
+    tenure->side.as = tenure->kind;
     tenure->side.id = tenure->id;
     tenure->side.count = tenure->count;
     pawl__submit(machine, &tenure->side, kind, now_us);
@@ -183,10 +234,16 @@ static void renew(struct pawl__machine *machine, struct pawl__tenure *tenure, in
     arm(machine, tenure);
 }
 
+/* The backend has room for it, and nobody misreads it there. */
+static bool is_count_shown(const struct pawl__tenure *tenure)
+{
+    return tenure->kind != PAWL_READ && tenure->kind != PAWL_PLAIN;
+}
+
 void pawl__hold_show_count(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (!tenure->side_out && tenure->shown != tenure->count) {
+    if (!tenure->side_out && tenure->shown != tenure->count && is_count_shown(tenure)) {
         tenure->shown = tenure->count;
         submit_side(machine, tenure, PAWL__OP_COUNT, now_us);
         if (!is_session(machine, tenure)) {
@@ -229,6 +286,27 @@ void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenur
     request->phase = PAWL__ASKING;
     pawl__list_push(&tenure->extends, &request->node);
     pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+    renew(machine, tenure, now_us);
+}
+
+/* It goes on for reading only. Like a renewal, it is told until it was heard. */
+void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us)
+{
+    tenure->kind = PAWL_READ;
+    tenure->downgrade = true;
+    if (tenure->name->active == tenure) {
+        tenure->name->active = NULL;
+        pawl__touch(machine, tenure->name);
+    }
+    if (request->handle->unawaited) {
+        pawl__finish(machine, request, PAWL_OK, NULL);
+    } else {
+        request->tenure = tenure;
+        request->phase = PAWL__ASKING;
+        pawl__list_push(&tenure->extends, &request->node);
+        pawl__timer_set(&machine->timers, &request->timer, request->end_us);
+    }
     renew(machine, tenure, now_us);
 }
 
@@ -287,6 +365,7 @@ static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, 
     tenure->loss.proven_us = op->sent_us;
     tenure->attempt = 0;
     tenure->at_risk = false;
+    tenure->downgrade = tenure->downgrade && op->as != PAWL_READ;
     schedule_renewal(machine, tenure, op->sent_us);
     extended(machine, tenure);
 }
@@ -294,7 +373,7 @@ static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, 
 static void not_renewed(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    if (tenure->renew_us != PAWL__NEVER) {
+    if (tenure->renew_us != PAWL__NEVER || tenure->downgrade) {
         int64_t first_us =
             pawl__min64(pawl__max64(tenure->lease_us / 40, RETRY_LEAST_US), RETRY_MOST_US);
         tenure->renew_us =
@@ -331,6 +410,8 @@ void pawl__hold_answered(
     }
     if (!pawl__list_empty(&tenure->extends)) {
         renew(machine, tenure, now_us);
+    } else if (tenure->downgrade && op->as != PAWL_READ) {
+        renew(machine, tenure, now_us); /* what has just come back did not tell it yet */
     } else if (tenure->look) {
         pawl__hold_look(machine, tenure, now_us);
     } else {
@@ -420,6 +501,7 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     pawl__hold_leave(machine, tenure, PAWL_LOST);
     pawl__hold_tell_lost(machine, tenure);
     if (loss == PAWL__LOSS_DEADLINE && !machine->engine->expires) { /* it waits for our word */
+        tenure->main.as = tenure->kind;
         tenure->main.id = tenure->id;
         tenure->main_out = true;
         pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
@@ -430,11 +512,17 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
 void pawl__machine_lost(
     struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us)
 {
-    struct pawl__map_node *node = pawl__map_find(&machine->names, name, name_size);
-    struct pawl__tenure *active =
-        node != NULL ? PAWL__CONTAINER(node, struct pawl__name, node)->active : NULL;
-    if (active != NULL && active->id == id && active->state == PAWL__TENURE_HELD) {
-        pawl__hold_lose(machine, active, PAWL__LOSS_PROOF, now_us);
+    struct pawl__map_node *found = pawl__map_find(&machine->names, name, name_size);
+    if (found == NULL) {
+        return;
+    }
+    struct pawl__list *holds = &PAWL__CONTAINER(found, struct pawl__name, node)->holds;
+    for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        if (tenure->id == id && tenure->state == PAWL__TENURE_HELD) {
+            pawl__hold_lose(machine, tenure, PAWL__LOSS_PROOF, now_us);
+            break;
+        }
     }
     pawl__settle(machine, now_us);
 }

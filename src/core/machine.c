@@ -23,6 +23,7 @@ bool pawl__machine_init(struct pawl__machine *machine)
     pawl__list_init(&machine->tenures);
     pawl__list_init(&machine->ended);
     pawl__list_init(&machine->spares);
+    pawl__list_init(&machine->ears);
     pawl__list_init(&machine->touched);
     machine->next_id = 1;
     return pawl__map_init(&machine->names);
@@ -120,7 +121,7 @@ static void free_ended(struct pawl__machine *machine)
 static bool is_used(const struct pawl__name *name)
 {
     return !pawl__list_empty(&name->handles) || name->tenures > 0 || name->errands > 0 ||
-           name->watch != PAWL__UNWATCHED;
+           name->ears > 0 || name->watch != PAWL__UNWATCHED;
 }
 
 void pawl__settle(struct pawl__machine *machine, int64_t now_us)
@@ -278,7 +279,11 @@ void pawl__machine_complete(struct pawl__machine *machine, struct pawl__op *op, 
         break;
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
-        pawl__watch_answered(machine, op->core, now_us);
+        if (op->id != 0) {
+            pawl__ear_answered(machine, op->core, now_us);
+        } else {
+            pawl__watch_answered(machine, op->core, now_us);
+        }
         break;
     case PAWL__OP_ACQUIRE:
     case PAWL__OP_RENEW:

@@ -15,8 +15,8 @@
  * A tenure is one owner's time with a lock, from the first acquire to the last release. It begins
  * as a claim, so every acquire request that does not re-enter brings a tenure with it.
  *
- * A name is a lock's name in this client: the local queue, and the one tenure that is active in the
- * backend.
+ * A name is a lock's name in this client: the local queue, and the tenures that are active in the
+ * backend: one, as a rule.
  *
  * A tenure's life
  *
@@ -28,7 +28,9 @@
  *
  * What holds at all times
  *
- * - At most one tenure of a name is active (CLAIMING, WAITING, HELD, RELEASING), but for an heir.
+ * - At most one tenure of a name is active (CLAIMING, WAITING, HELD, RELEASING), but for an heir,
+ *   and but for those that claim for themselves: readers, who do not exclude each other, and the
+ *   waiters of a fair lock, who stand in the backend's queue.
  * - Only an answered ACQUIRE, RENEW or PASS moves a deadline, and only to its own sending time plus
  *   the lease, less the drift.
  * - A tenure that is LOST stays so. Every operation that may have reached the backend without an
@@ -44,6 +46,8 @@
 #include "base/random.h"
 #include "base/wait.h"
 #include "core/engine.h"
+
+#include <stdatomic.h>
 
 enum pawl__request_kind {
     PAWL__WANT_ACQUIRE,
@@ -101,6 +105,7 @@ struct pawl__request {
     struct pawl__waiter *waiter;                 /* of a blocking caller; NULL: asynchronous */
     void (*hook)(struct pawl__request *request); /* the driver's: called when it has finished, with
                                                     no mutex held; NULL: the courier is */
+    const _Atomic bool *stop; /* acquire: it was canceled before it began; NULL: never is */
     uint64_t owner;
     int64_t start_us;
     int64_t
@@ -130,6 +135,7 @@ struct pawl__handle {
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
+    unsigned handoff;       /* so often it goes to the next here without a word to the backend */
     unsigned tenures;       /* that began through this handle and exist still */
     uint64_t through_id;    /* the tenure last acquired through this handle, */
     unsigned through_count; /* and how often without a release yet */
@@ -157,26 +163,34 @@ enum pawl__tenure_state {
 };
 
 struct pawl__tenure {
-    struct pawl__list node; /* in its name's holds while it is HELD or LOST */
+    struct pawl__list node; /* in its name's crowd, or while it is HELD or LOST in its holds */
     struct pawl__list all;  /* in the machine's tenures, or in its ended ones */
     struct pawl__name *name;
     struct pawl__handle *handle;   /* first acquired through; NULL once that is closed */
     struct pawl__request *request; /* that claims or releases; NULL: nobody waits for it */
     struct pawl__tenure *heir;     /* RELEASING by pass: who gets it */
     struct pawl__tenure *giver;    /* CLAIMING as the heir of this one: asks nothing itself */
+    struct pawl__ear *ear;         /* FAIR: hears when it is its turn */
     enum pawl__tenure_state state;
+    pawl_kind kind; /* what it is in the backend, or shall be */
     bool renew;
-    bool main_out;    /* main is with the engine */
-    bool side_out;    /* side is with the engine */
-    bool doubt;       /* a copy of an acquire or pass is about whose end we do not know */
-    bool repeated;    /* a copy of the release ended unknown */
-    bool granted;     /* the backend has given it the lock and has not said that it is gone */
-    bool look;        /* verify it as soon as side is free */
-    bool at_risk;     /* told so since the last good renewal */
-    unsigned count;   /* acquired and not yet released */
-    unsigned shown;   /* the count that the backend shows */
-    unsigned attempt; /* tries since the last answer, for the back-off */
-    unsigned late;    /* CLAIMING, WAITING: grants that came when their time was over already */
+    bool main_out;         /* main is with the engine */
+    bool side_out;         /* side is with the engine */
+    bool doubt;            /* a copy of an acquire or pass is about whose end we do not know */
+    bool repeated;         /* a copy of the release ended unknown */
+    bool granted;          /* the backend has given it the lock and has not said that it is gone */
+    bool queued;           /* FAIR: it may stand in the backend's queue */
+    bool downgrade;        /* SHARED: the backend has yet to be told that it only reads now */
+    bool look;             /* verify it as soon as side is free */
+    bool at_risk;          /* told so since the last good renewal */
+    unsigned count;        /* acquired and not yet released, */
+    unsigned reads;        /* SHARED: and for reading */
+    unsigned shown;        /* the count that the backend shows */
+    unsigned attempt;      /* tries since the last answer, for the back-off */
+    unsigned turns;        /* SPIN, PLAIN: answers that it is held, for the pause */
+    unsigned handed;       /* so often this hold has changed hands here, */
+    unsigned spare_tokens; /* and so many tokens are left for that */
+    unsigned late; /* CLAIMING, WAITING: grants that came when their time was over already */
     uint64_t id;
     uint64_t owner;
     uint64_t token;
@@ -199,6 +213,12 @@ struct pawl__tenure {
     struct pawl__notice risk;
 };
 
+/* How often it was acquired through handles of this kind: a writer may read as well. */
+static inline unsigned pawl__tenure_count(const struct pawl__tenure *tenure, pawl_kind kind)
+{
+    return kind == PAWL_READ ? tenure->reads : tenure->count - tenure->reads;
+}
+
 enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATCH_ENDING };
 
 struct pawl__name {
@@ -214,7 +234,9 @@ struct pawl__name {
     unsigned tries;            /* tries among them */
     unsigned twins; /* among them, of handles that are owners: one owner may queue twice */
     struct pawl__tenure *active; /* NULL: none */
-    struct pawl__list holds;     /* what owners have: HELD and LOST */
+    struct pawl__list crowd;     /* claims that do not exclude each other here: CLAIMING, WAITING */
+    unsigned ears;
+    struct pawl__list holds; /* what owners have: HELD and LOST */
     enum pawl__watch watch;
     bool watch_refused; /* asking again would not help */
     struct pawl__op watch_op;
@@ -224,6 +246,7 @@ struct pawl__name {
     int64_t turn_us;          /* and until then as long as they go on taking and releasing it */
     int64_t idle_us;          /* watched, but nobody has needed it since; NEVER: needed */
     unsigned passes;          /* since others were last offered a turn */
+    bool kept;                /* it changed hands here: the next release offers it to others */
     bool chained;             /* the next grant goes on with our turn, unless others come between */
     int64_t chain_us;         /* since when we keep it to ourselves */
     int64_t answered_us;      /* the last answer about this name */
@@ -253,6 +276,7 @@ struct pawl__machine {
     struct pawl__list tenures;
     struct pawl__list ended;  /* tenures to free when this step is over */
     struct pawl__list spares; /* a few freed tenures, for those to come */
+    struct pawl__list ears;
     unsigned spare_count;
     struct pawl__list touched; /* names to look at when this step is over */
     uint64_t next_id;
@@ -277,6 +301,9 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 const char *pawl__family_word(enum pawl__family family);
 
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);
+
+/* What the user chose for a handle, for another one that is not attached yet. */
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from);
 
 /* Detach for good: ends its waits, forgets it in every hold. What it holds must have been released
  * before. */

@@ -7,6 +7,7 @@
  *   names.c    names and the handles attached to them
  *   claim.c    from the local queue to the grant
  *   watch.c    subscriptions of names that are waited for
+ *   ear.c      the same for single waiters of a fair lock
  *   hold.c     while held: re-entry, renewal, extension, loss
  *   release.c  the last release, and passing on
  *   tenure.c   making, ending, and cleaning up after claims whose outcome is unknown */
@@ -16,6 +17,12 @@
 #include "core/machine.h"
 
 enum { PAWL__TIMER_REQUEST = 1, PAWL__TIMER_TENURE = 2, PAWL__TIMER_NAME = 3 };
+
+/* Does it claim without regard to others of this process? */
+static inline bool pawl__claims_alone(enum pawl__family family, pawl_kind kind)
+{
+    return family == PAWL__FAMILY_FAIR || (family == PAWL__FAMILY_SHARED && kind == PAWL_READ);
+}
 
 /* machine.c */
 void pawl__submit(
@@ -65,19 +72,36 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
 void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 struct pawl__request *pawl__claim_next(struct pawl__name *name); /* the queue's head, taken out */
+unsigned pawl__claim_tokens(
+    const struct pawl__tenure *tenure); /* how many its grant may need, with hand-offs */
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */
 
 /* watch.c */
+void pawl__watch_ask_waiting(
+    struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__watch_need(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
+
+/* ear.c */
+void pawl__ear_open(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__ear_close(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__ear_asks(struct pawl__tenure *tenure); /* what it heard before counts no more */
+bool pawl__ear_called(const struct pawl__tenure *tenure);
+void pawl__ear_hear(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__ear_answered(struct pawl__machine *machine, struct pawl__ear *ear, int64_t now_us);
+void pawl__ear_abolish(struct pawl__machine *machine);
 
 /* hold.c */
 struct pawl__tenure *pawl__hold_find(
     struct pawl__machine *machine, struct pawl__name *name, uint64_t owner, int64_t now_us);
 void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure,
     const struct pawl__op *op, int64_t now_us);
+void pawl__hold_inherit(struct pawl__machine *machine, struct pawl__tenure *heir,
+    struct pawl__tenure *giver, int64_t now_us);
 void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__request *request, int64_t now_us);
+void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us);
 void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us);

@@ -55,6 +55,7 @@ static struct pawl__name *name_new(
     name->watch_op.core = name;
     name->timer.kind = PAWL__TIMER_NAME;
     pawl__list_init(&name->queue);
+    pawl__list_init(&name->crowd);
     pawl__list_init(&name->holds);
     pawl__list_init(&name->handles);
     pawl__list_init(&name->link);
@@ -83,6 +84,18 @@ void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
 {
     handle->name = name;
     pawl__list_push(&name->handles, &handle->node);
+}
+
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
+{
+    *to = *from;
+    to->name = NULL;
+    pawl__list_init(&to->node);
+    to->closed = false;
+    to->detached = false;
+    to->tenures = 0;
+    to->through_id = 0;
+    to->through_count = 0;
 }
 
 /* Another handle through which the tenure is held; NULL: none. */
@@ -157,6 +170,7 @@ void pawl__machine_abolish(struct pawl__machine *machine)
 {
     abolish_tenures(machine, &machine->tenures);
     abolish_tenures(machine, &machine->ended);
+    pawl__ear_abolish(machine);
     machine->timers.root = NULL;
     machine->ops = NULL;
     machine->ops_end = &machine->ops;

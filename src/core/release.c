@@ -6,6 +6,9 @@
  * the lock is *offered* instead: if another client waits, it is left free, and we stand back for a
  * moment before we ask again.
  *
+ * With hand-offs (an option of the handle) the backend's hold is kept, and changes hands here only:
+ * so often, or for 10 ms. Then it is offered to others.
+ *
  * A release without an answer is repeated, with or without its caller, until it was answered or the
  * lease is over. If a repeated one finds nothing to release, the first copy did it, provided that
  * the hold was still valid then. */
@@ -25,6 +28,7 @@
 static void submit_main(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__op_kind kind, int64_t now_us)
 {
+    tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
     tenure->main_out = true;
     pawl__submit(machine, &tenure->main, kind, now_us);
@@ -43,7 +47,12 @@ static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenu
     heir->copy_us = now_us;
     tenure->main.heir_id = heir->id;
     tenure->main.lease_us = heir->lease_us;
-    tenure->main.offer = had_a_turn(name, now_us);
+    if (heir->main.tokens == 0) {
+        heir->main.tokens = pawl__claim_tokens(heir); /* asked again, it is the same question */
+    }
+    tenure->main.tokens = heir->main.tokens;
+    tenure->main.offer = had_a_turn(name, now_us) || name->kept;
+    name->kept = false;
     submit_main(machine, tenure, PAWL__OP_PASS, now_us);
 }
 
@@ -60,9 +69,42 @@ static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->heir = heir;
 }
 
+/* Whether the next in line may have it without a word to the backend. */
+static bool may_hand_off(
+    const struct pawl__tenure *giver, const struct pawl__request *next, int64_t now_us)
+{
+    const struct pawl__tenure *heir = next->tenure;
+    const bool alike = giver->renew && heir->renew && !heir->doubt && !heir->granted;
+    const bool idle = !giver->side_out && !giver->doubt && giver->shown == 1;
+    return giver->spare_tokens > 0 && giver->handed < next->handle->handoff && alike && idle &&
+           now_us - giver->name->chain_us < PAWL__PASSES_US &&
+           giver->deadline_us - now_us >= heir->lease_us / 2;
+}
+
+static bool hand_off(struct pawl__machine *machine, struct pawl__tenure *giver,
+    struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__name *name = giver->name;
+    if (pawl__list_empty(&name->queue) ||
+        !may_hand_off(
+            giver, PAWL__CONTAINER(name->queue.next, struct pawl__request, node), now_us)) {
+        name->kept = name->kept || giver->handed > 0;
+        return false;
+    }
+    struct pawl__request *next = pawl__claim_next(name);
+    next->tenure->request = next;
+    giver->granted = false;
+    pawl__finish(machine, request, PAWL_OK, NULL);
+    pawl__tenure_end(machine, giver);
+    pawl__hold_inherit(machine, next->tenure, giver, now_us);
+    return true;
+}
+
 static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (machine->engine->passes && !pawl__list_empty(&tenure->name->queue)) {
+    const struct pawl__name *name = tenure->name;
+    if (machine->engine->passes && name->place->family == PAWL__FAMILY_MUTEX &&
+        !pawl__list_empty(&name->queue)) {
         choose_heir(machine, tenure);
         submit_pass(machine, tenure, now_us);
     } else {
@@ -102,6 +144,9 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
     queue_entering(machine, &tenure->extends, now_us);
     queue_entering(machine, &tenure->extending, now_us);
     pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
+    if (hand_off(machine, tenure, request, now_us)) {
+        return;
+    }
     tenure->attempt = 0;
     let_go(machine, tenure, now_us);
     if (request->handle->unawaited) {
@@ -119,17 +164,20 @@ void pawl__release_start(
 {
     struct pawl__tenure *tenure =
         pawl__hold_find(machine, request->handle->name, request->owner, now_us);
-    if (tenure == NULL) {
+    if (tenure == NULL || pawl__tenure_count(tenure, request->handle->kind) == 0) {
         pawl__finish(machine, request, PAWL_NOT_HELD, NULL);
         return;
     }
     left(request->handle, tenure);
     tenure->count--;
+    tenure->reads -= request->handle->kind == PAWL_READ;
     if (tenure->state == PAWL__TENURE_LOST) {
         if (tenure->count == 0) {
             pawl__tenure_clean(machine, tenure, now_us); /* what may be left of it */
         }
         pawl__hold_refuse_lost(machine, tenure, request);
+    } else if (tenure->kind == PAWL_WRITE && tenure->count > 0 && tenure->count == tenure->reads) {
+        pawl__hold_downgrade(machine, tenure, request, now_us);
     } else if (tenure->count > 0) {
         pawl__hold_show_count(machine, tenure, now_us);
         pawl__finish(machine, request, PAWL_OK, NULL);
@@ -218,7 +266,9 @@ static void release_answered(
 {
     switch (op->answer) {
     case PAWL__DONE:
-        end_turn(machine, tenure->name, op->others, now_us);
+        if (!pawl__claims_alone(tenure->name->place->family, tenure->kind)) {
+            end_turn(machine, tenure->name, op->others, now_us);
+        }
         over(machine, tenure, PAWL_OK, NULL, now_us);
         break;
     case PAWL__GONE:

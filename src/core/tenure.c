@@ -56,6 +56,7 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     tenure->name = handle->name;
     tenure->handle = request->handle;
     tenure->owner = request->owner;
+    tenure->kind = handle->kind;
     tenure->renew = handle->renew;
     tenure->lease_us = handle->max_hold_us > 0 ? pawl__min64(handle->lease_us, handle->max_hold_us)
                                                : handle->lease_us;
@@ -128,6 +129,7 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->state = PAWL__TENURE_CLEANING;
     tenure->request = NULL;
     pawl__list_remove(&tenure->node);
+    pawl__ear_close(machine, tenure, now_us);
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
     }
@@ -136,10 +138,11 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
     if (tenure->main_out || tenure->giver != NULL) {
         return; /* its answer tells what is to be done */
     }
-    if (!tenure->granted && !tenure->doubt) {
+    if (!tenure->granted && !tenure->doubt && !tenure->queued) {
         pawl__tenure_end(machine, tenure);
         return;
     }
+    tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
     tenure->main_out = true;
     pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
@@ -162,9 +165,9 @@ static bool may_linger(const struct pawl__machine *machine, const struct pawl__t
 static void release_came_back(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    struct pawl__tenure *active = tenure->name->active;
-    if (op->answer == PAWL__DONE && active != NULL && active->state == PAWL__TENURE_WAITING) {
-        pawl__claim_ask(machine, active, now_us); /* not every engine tells us what we do */
+    if (op->answer == PAWL__DONE && tenure->name->place->family != PAWL__FAMILY_FAIR) {
+        pawl__watch_ask_waiting(machine, tenure->name, now_us); /* not every engine tells us what
+                                                                   we do */
     }
     if (!may_linger(machine, tenure, op, now_us)) {
         pawl__tenure_end(machine, tenure);
@@ -186,8 +189,9 @@ void pawl__tenure_cleaned(
         tenure->granted = true;
     } else if (op->answer == PAWL__UNKNOWN) {
         tenure->doubt = true;
-    } else if (op->answer == PAWL__HELD && op->fenced) {
-        tenure->doubt = false;
+    } else if (op->answer == PAWL__HELD) {
+        tenure->doubt = tenure->doubt && !op->fenced;
+        tenure->queued = op->queue;
     }
     pawl__tenure_clean(machine, tenure, now_us);
 }

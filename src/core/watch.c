@@ -10,9 +10,32 @@
 #include "base/clock.h"
 #include "base/limits.h"
 
+static struct pawl__tenure *tenure_of(struct pawl__list *node)
+{
+    return PAWL__CONTAINER(node, struct pawl__tenure, node);
+}
+
 static bool is_waiting(const struct pawl__name *name)
 {
+    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+        if (tenure_of(node)->state == PAWL__TENURE_WAITING) {
+            return true;
+        }
+    }
     return name->active != NULL && name->active->state == PAWL__TENURE_WAITING;
+}
+
+/* Whoever waits asks now. */
+void pawl__watch_ask_waiting(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+        if (tenure_of(node)->state == PAWL__TENURE_WAITING) {
+            pawl__claim_ask(machine, tenure_of(node), now_us);
+        }
+    }
+    if (name->active != NULL && name->active->state == PAWL__TENURE_WAITING) {
+        pawl__claim_ask(machine, name->active, now_us);
+    }
 }
 
 void pawl__watch_need(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
@@ -35,7 +58,8 @@ static void unwatch(struct pawl__machine *machine, struct pawl__name *name, int6
 void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
     bool claims = name->active != NULL && name->active->state == PAWL__TENURE_CLAIMING;
-    bool needed = is_waiting(name) || claims || !pawl__list_empty(&name->queue);
+    bool needed = is_waiting(name) || claims || !pawl__list_empty(&name->queue) ||
+                  !pawl__list_empty(&name->crowd);
     if (needed || name->watch != PAWL__WATCHED) {
         name->idle_us = PAWL__NEVER;
         return;
@@ -57,9 +81,7 @@ void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name
     struct pawl__op *op = &name->watch_op;
     if (op->kind == PAWL__OP_WATCH && op->answer == PAWL__DONE) {
         name->watch = PAWL__WATCHED;
-        if (is_waiting(name)) {
-            pawl__claim_ask(machine, name->active, now_us); /* it may have been freed before */
-        }
+        pawl__watch_ask_waiting(machine, name, now_us); /* it may have been freed before */
     } else {
         name->watch = PAWL__UNWATCHED;
         name->watch_refused = op->kind == PAWL__OP_WATCH && !op->again;
@@ -86,20 +108,31 @@ static void wake(struct pawl__machine *machine, struct pawl__name *name, int64_t
         return;
     }
     name->hold_off_us = now_us;
-    if (is_waiting(name)) {
-        pawl__claim_ask(machine, name->active, now_us);
-    }
+    pawl__watch_ask_waiting(machine, name, now_us);
     pawl__touch(machine, name);
+}
+
+/* It may be the turn of this one alone. */
+static void wake_one(
+    struct pawl__machine *machine, struct pawl__name *name, uint64_t id, int64_t now_us)
+{
+    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+        if (tenure_of(node)->id == id) {
+            pawl__ear_hear(machine, tenure_of(node), now_us);
+            return;
+        }
+    }
 }
 
 void pawl__machine_wake(
     struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us)
 {
-    (void)id;
     struct pawl__map_node *node = NULL;
     if (name != NULL) {
         node = pawl__map_find(&machine->names, name, name_size);
-        if (node != NULL) {
+        if (node != NULL && id != 0) {
+            wake_one(machine, PAWL__CONTAINER(node, struct pawl__name, node), id, now_us);
+        } else if (node != NULL) {
             wake(machine, PAWL__CONTAINER(node, struct pawl__name, node), now_us);
         }
     } else {

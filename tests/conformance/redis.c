@@ -19,6 +19,11 @@ int main(int argc, char *argv[])
                 [FLAG_EXPIRES] = true,
                 [FLAG_PASS] = true,
                 [FLAG_PUSH] = true,
+                [FLAG_FAIR] = true,
+                [FLAG_READ_WRITE] = true,
+                [FLAG_SPIN] = true,
+                [FLAG_PLAIN] = true,
+                [FLAG_HANDOFF] = true,
             },
     };
     return suite_main(argc, argv, &engine);

@@ -27,7 +27,7 @@ def sources():
         for path in glob.glob("src/core/*.c")
         if '#include "core/machine_parts.h"' in open(path, encoding="utf-8").read()
     ]
-    rest = ["src/base/*.c", "src/engine/memory/table.c", "tests/sim/*.c", "tests/sim/lib/*.c"]
+    rest = ["src/base/*.c", "src/engine/memory/table*.c", "tests/sim/*.c", "tests/sim/lib/*.c"]
     return sorted(core + [path for pattern in rest for path in glob.glob(pattern)])
 
 

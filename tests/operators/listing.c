@@ -6,6 +6,7 @@
  * see everything; a server that stops answering in the middle. What is asserted is that each hold
  * comes exactly once and that nothing else comes. */
 #include "operators/common.h"
+#include "operators/told.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -19,70 +20,6 @@ static struct server *server;
 static int begin(void **state)
 {
     return flush_and_setup(server, state);
-}
-
-/* ===== What was told ===== */
-
-struct told {
-    size_t count;
-    size_t stop_at; /* 0: never */
-    pawl_entry *entries;
-};
-
-static void free_told(void *object)
-{
-    struct told *told = object;
-    free(told->entries);
-    free(told);
-}
-
-static struct told *told_new(void)
-{
-    struct told *told = calloc(1, sizeof *told);
-    assert_non_null(told);
-    cleanup_add(free_told, told);
-    return told;
-}
-
-static bool note(const pawl_entry *entry, void *arg)
-{
-    struct told *told = arg;
-    assert_int_equal(entry->size, sizeof *entry);
-    told->entries = realloc(told->entries, (told->count + 1) * sizeof *entry);
-    assert_non_null(told->entries);
-    told->entries[told->count++] = *entry;
-    return told->count != told->stop_at;
-}
-
-static struct told *list(pawl_client *client, const char *pattern)
-{
-    struct told *told = told_new();
-    ASSERT_OK(pawl_client_list(client, pattern, note, told));
-    return told;
-}
-
-static size_t times_told(const struct told *told, const char *name, const char *holder)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < told->count; i++) {
-        count += strcmp(told->entries[i].name, name) == 0 &&
-                         (holder == NULL || strcmp(told->entries[i].holder, holder) == 0)
-                     ? 1
-                     : 0;
-    }
-    return count;
-}
-
-static const pawl_entry *entry_of(const struct told *told, const char *name, const char *holder)
-{
-    assert_int_equal(times_told(told, name, holder), 1);
-    for (size_t i = 0; i < told->count; i++) {
-        if (strcmp(told->entries[i].name, name) == 0 &&
-            (holder == NULL || strcmp(told->entries[i].holder, holder) == 0)) {
-            return &told->entries[i];
-        }
-    }
-    return NULL;
 }
 
 static void run_script(const char *text)
@@ -177,6 +114,26 @@ static void redissons_locks_are_told_too(void **state)
     assert_int_equal(entry_of(told, "written", UUID ":1:write")->kind, PAWL_WRITE);
 }
 
+/* Strings, as the Redis manual has them: told if they say who holds them, and for how long. */
+static void plain_locks_are_told_too(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(server_url(server), NULL);
+    pawl_entry entry = {.size = sizeof entry};
+    fill_with_others();
+    free(server_command(server, "SET plain:1 " UUID ":7 PX 30000"));
+    free(server_command(server, "SET plain:2 " UUID ":7x PX 30000"));
+    free(server_command(server, "SET plain:3 " UUID ":7"));
+    const struct told *told = list(client, NULL);
+    assert_int_equal(told->count, 1);
+    const pawl_entry *first = entry_of(told, "plain:1", UUID ":7");
+    assert_true(first->remaining_ms > 20000 && first->remaining_ms <= 30000);
+    assert_int_equal(list(client, "plain:?")->count, 1);
+    ASSERT_OK(pawl_client_look(client, "plain:1", &entry));
+    assert_int_equal(entry.kind, PAWL_PLAIN);
+    assert_int_equal(pawl_client_look(client, "plain:3", &entry), PAWL_REFUSED);
+}
+
 static void what_is_no_lock_is_not_told(void **state)
 {
     (void)state;
@@ -259,6 +216,16 @@ static void nothing_comes_twice_while_the_table_changes(void **state)
     }
 }
 
+/* A script without keys asks for strings, any other for one lock. */
+static void answer_script(struct scripted_turn *turn, void *arg)
+{
+    (void)arg;
+    text_add_string(&turn->reply,
+        strcmp(turn->words->items[2], "0") == 0
+            ? "*2\r\n$1\r\n0\r\n*1\r\n$2\r\nx3\r\n"
+            : "*6\r\n$5\r\nmutex\r\n:1000\r\n$1\r\n7\r\n:0\r\n$38\r\n" UUID ":1\r\n$1\r\n1\r\n");
+}
+
 /* A real server seldom does it, so one is made to: within a page, and in two pages. */
 static void what_the_server_shows_twice_is_told_once(void **state)
 {
@@ -269,10 +236,8 @@ static void what_the_server_shows_twice_is_told_once(void **state)
         "*2\\r\\n$1\\r\\n5\\r\\n*3\\r\\n$2\\r\\nx1\\r\\n$2\\r\\nx2\\r\\n$2\\r\\nx1\\r\\n");
     scripted_handle(
         scripted, "SCAN 5", "*2\\r\\n$1\\r\\n0\\r\\n*2\\r\\n$2\\r\\nx2\\r\\n$2\\r\\nx3\\r\\n");
-    static const char look[] = "*6\\r\\n$5\\r\\nmutex\\r\\n:1000\\r\\n$1\\r\\n7\\r\\n:0\\r\\n"
-                               "$38\\r\\n" UUID ":1\\r\\n$1\\r\\n1\\r\\n";
-    scripted_handle(scripted, "EVAL", look);
-    scripted_handle(scripted, "EVALSHA", look);
+    scripted_handle_with(scripted, "EVAL", answer_script, NULL);
+    scripted_handle_with(scripted, "EVALSHA", answer_script, NULL);
     scripted_handle(scripted, "HMGET", "*4\\r\\n_\\r\\n_\\r\\n_\\r\\n_\\r\\n");
     const struct told *told = list(open_client(scripted_url(scripted), "?lazy=1"), NULL);
     assert_int_equal(told->count, 3);
@@ -546,6 +511,7 @@ int main(void)
         CASE(our_own_lock_is_told_with_everything),
         CASE(locks_are_found_among_other_keys),
         CASE(redissons_locks_are_told_too),
+        CASE(plain_locks_are_told_too),
         CASE(what_is_no_lock_is_not_told),
         CASE(patterns_choose),
         CASE(the_callback_may_have_enough),

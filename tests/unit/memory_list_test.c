@@ -57,14 +57,20 @@ static void side_close(struct side *side)
     pawl__engine_memory.close(side->self);
 }
 
-static struct pawl__op operate(
-    struct side *side, const char *name, enum pawl__op_kind kind, uint64_t id)
+static struct pawl__op operate_as(struct side *side, const char *name, enum pawl__op_kind kind,
+    uint64_t id, enum pawl__family family, pawl_kind as)
 {
-    struct pawl__place place = {.name = name, .name_size = strlen(name)};
-    struct pawl__op op = {.place = &place, .kind = kind, .id = id, .lease_us = 30000000};
+    struct pawl__place place = {.name = name, .name_size = strlen(name), .family = family};
+    struct pawl__op op = {.place = &place, .kind = kind, .id = id, .as = as, .lease_us = 30000000};
     pawl__engine_memory.submit(side->self, &op, false);
     op.place = NULL;
     return op;
+}
+
+static struct pawl__op operate(
+    struct side *side, const char *name, enum pawl__op_kind kind, uint64_t id)
+{
+    return operate_as(side, name, kind, id, PAWL__FAMILY_MUTEX, PAWL_MUTEX);
 }
 
 struct stage {
@@ -120,6 +126,41 @@ static pawl_entry look(struct stage *s, const char *name)
     snprintf(entry.name, sizeof entry.name, "%s", name);
     assert_int_equal(pawl__engine_memory.look(s->looker.self, name, strlen(name), &entry), PAWL_OK);
     return entry;
+}
+
+/* Everybody who reads is told, and of which kind each hold is. */
+static void every_kind_is_told(void **state)
+{
+    struct stage *s = *state;
+    const enum pawl__family shared = PAWL__FAMILY_SHARED;
+    const struct pawl__op first =
+        operate_as(&s->holder, "r", PAWL__OP_ACQUIRE, 1, shared, PAWL_READ);
+    operate_as(&s->looker, "r", PAWL__OP_ACQUIRE, 2, shared, PAWL_READ);
+    operate_as(&s->holder, "w", PAWL__OP_ACQUIRE, 3, shared, PAWL_WRITE);
+    operate_as(&s->holder, "p", PAWL__OP_ACQUIRE, 4, PAWL__FAMILY_PLAIN, PAWL_PLAIN);
+    operate_as(&s->holder, "s", PAWL__OP_ACQUIRE, 5, PAWL__FAMILY_SPIN, PAWL_SPIN);
+    assert_int_equal(list(s, NULL).count, 5);
+    const struct seen readers = list(s, "r");
+    assert_int_equal(readers.count, 2);
+    char holder[80];
+    for (unsigned i = 0; i < 2; i++) {
+        const char *uuid = i == 0 ? s->holder.host.uuid : s->looker.host.uuid;
+        snprintf(holder, sizeof holder, "%s:%u", uuid, i + 1);
+        assert_string_equal(readers.entries[i].holder, holder);
+        assert_int_equal(readers.entries[i].kind, PAWL_READ);
+        assert_true(readers.entries[i].token == first.token + i);
+        assert_in_range(readers.entries[i].remaining_ms, 20000, 30000);
+    }
+    assert_int_equal(look(s, "r").kind, PAWL_READ);
+    snprintf(holder, sizeof holder, "%s:3:write", s->holder.host.uuid);
+    assert_string_equal(look(s, "w").holder, holder);
+    assert_int_equal(look(s, "w").kind, PAWL_WRITE);
+    assert_int_equal(look(s, "p").kind, PAWL_PLAIN);
+    assert_int_equal(look(s, "p").token, 0);
+    assert_int_equal(look(s, "s").kind, PAWL_SPIN);
+    assert_int_equal(list(s, "[rw]").count, 3);
+    operate_as(&s->holder, "r", PAWL__OP_BREAK, 0, shared, PAWL_READ);
+    assert_int_equal(list(s, "r").count, 0);
 }
 
 static void what_is_held_is_told(void **state)
@@ -253,6 +294,7 @@ static void it_is_for_one_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        STAGED(every_kind_is_told),
         STAGED(what_is_held_is_told),
         STAGED(only_what_matches_is_told),
         STAGED(a_holder_that_left_is_told),

@@ -360,6 +360,59 @@ static void advice_can_be_pasted(void **state)
     }
 }
 
+/* A fair lock needs more, and says so. */
+static void fair_locks_need_more(void **state)
+{
+    (void)state;
+    struct side side;
+    open_restricted(&side, KEYS CHANNELS COMMANDS "+info");
+    assert_works(&side, "lock:1"); /* a mutex does not */
+    struct pawl__place *place = place_make("lock:1", strlen("lock:1"));
+    place->family = PAWL__FAMILY_FAIR;
+    assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+    assert_non_null(strstr(pawl__error_text(), "LINDEX"));
+    assert_non_null(strstr(pawl__error_text(), "on key 'redisson_lock_queue:{lock:1}'"));
+    assert_non_null(strstr(pawl__error_text(), "on key 'redisson_lock_timeout:{lock:1}'"));
+    const char *advice = strstr(pawl__error_text(), "redis-cli ") + strlen("redis-cli ");
+    char command[1600];
+    snprintf(command, sizeof command, "redis-cli -p %u %s >/dev/null", server_port(server), advice);
+    assert_int_equal(system(command), 0);
+    place_discard(place);
+
+    place = place_open_as(&side, "lock:1", PAWL__FAMILY_FAIR);
+    struct call call;
+    acquire(&side, place, 1);
+    for (uint64_t id = 2; id <= 3; id++) {
+        call_init(&call, place, PAWL__OP_ACQUIRE, id);
+        call.op.queue = true;
+        call_run(&side, &call);
+        assert_int_equal(call.op.answer, PAWL__HELD);
+        assert_answer(&side, place, PAWL__OP_WATCH, id, PAWL__DONE);
+    }
+    assert_answer(&side, place, PAWL__OP_RELEASE, 1, PAWL__DONE);
+    acquire(&side, place, 2);
+    assert_answer(&side, place, PAWL__OP_RELEASE, 3, PAWL__GONE);
+    assert_answer(&side, place, PAWL__OP_RELEASE, 2, PAWL__DONE);
+    assert_int_equal(server_integer(server, "EXISTS redisson_lock_queue:{lock:1}"), 0);
+    place_close(&side, place);
+    side_close(&side);
+}
+
+/* A user who may use any channel by its name, but no longer one. */
+static void channels_of_waiters_are_denied(void **state)
+{
+    (void)state;
+    struct side side;
+    open_restricted(&side, "~* &redisson_lock__channel:{lock:1} +@all");
+    struct pawl__place *place = place_make("lock:1", strlen("lock:1"));
+    place->family = PAWL__FAMILY_FAIR;
+    assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+    assert_non_null(strstr(pawl__error_text(), "on channel 'redisson_lock__channel:{lock:1}*'"));
+    assert_non_null(strstr(pawl__error_text(), "'&redisson_lock__channel:{lock:1}*'"));
+    place_discard(place);
+    side_close(&side);
+}
+
 static void scripts_are_denied(void **state)
 {
     (void)state;
@@ -517,6 +570,8 @@ int main(void)
         CASE(missing_rights_are_named),
         CASE(advice_can_be_pasted),
         CASE(scripts_are_denied),
+        CASE(fair_locks_need_more),
+        CASE(channels_of_waiters_are_denied),
         CASE(rights_are_taken_away),
         CASE(one_renewal_is_denied),
         CASE(replicas),

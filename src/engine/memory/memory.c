@@ -26,7 +26,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_MS 5 /* between two looks of a watch */
+#define LOOK_MS 5        /* between two looks of a watch */
+#define WAITERS_MAX 1000 /* of one queue that are told */
 
 struct shared {
     struct pawl__list node; /* in the list of all */
@@ -208,10 +209,11 @@ static void wake_due(struct pawl__memory_table *table)
     while ((watch = pawl__memory_woken(table)) != NULL) {
         struct instance *woken = PAWL__CONTAINER(watch->client, struct instance, client);
         size_t name_size = watch->entry->node.key_size;
+        uint64_t id = watch->id;
         memcpy(name, watch->entry->name, name_size);
         woken->visitors++;
         unlock();
-        woken->host->wake(woken->host, name, name_size, 0);
+        woken->host->wake(woken->host, name, name_size, id);
         lock();
         if (--woken->visitors == 0) {
             pthread_cond_broadcast(&visitors_left);
@@ -257,23 +259,22 @@ static struct instance *instance_find(const struct shared *shared, const char *u
     return NULL;
 }
 
-static int64_t count_watches(const struct pawl__memory_entry *entry)
+static int64_t count_nodes(const struct pawl__list *list)
 {
     int64_t count = 0;
-    for (const struct pawl__list *node = entry->watches.next; node != &entry->watches;
-         node = node->next) {
+    for (const struct pawl__list *node = list->next; node != list; node = node->next) {
         count++;
     }
     return count;
 }
 
 /* Whoever holds is this very process. Its client may be closed already. */
-static void describe_holder(
-    const struct shared *shared, const struct pawl__memory_entry *from, pawl_entry *entry)
+static void describe_holder(const struct shared *shared, const char *uuid, uint64_t id,
+    const char *suffix, pawl_entry *entry)
 {
-    const struct instance *instance = instance_find(shared, from->uuid);
+    const struct instance *instance = instance_find(shared, uuid);
     snprintf(
-        entry->holder, sizeof entry->holder, "%s:%llu", from->uuid, (unsigned long long)from->id);
+        entry->holder, sizeof entry->holder, "%s:%llu%s", uuid, (unsigned long long)id, suffix);
     if (gethostname(entry->host, sizeof entry->host) != 0) {
         entry->host[0] = '\0';
     }
@@ -283,20 +284,82 @@ static void describe_holder(
     entry->since_ms = instance == NULL ? -1 : (pawl__now_us() - instance->began_us) / 1000;
 }
 
+/* A hold that ends then, if it has not ended. */
+static void describe_hold(
+    pawl_entry *entry, bool held, pawl_kind kind, unsigned count, int64_t expires_us)
+{
+    const int64_t left_us = expires_us - pawl__now_us();
+    entry->kind = kind;
+    entry->held = held && left_us > 0;
+    if (entry->held) {
+        entry->hold_count = count;
+        entry->remaining_ms = (left_us + 999) / 1000;
+    }
+}
+
 /* The name is set already. The mutex is held. */
 static void describe(
     const struct shared *shared, const struct pawl__memory_entry *from, pawl_entry *entry)
 {
-    int64_t now_us = pawl__now_us();
-    entry->kind = PAWL_MUTEX;
-    entry->held = from->held && now_us < from->expires_us;
-    entry->token = from->token;
-    entry->waiters = count_watches(from);
+    const bool fair = from->kind == PAWL_FAIR || !pawl__list_empty(&from->queue);
+    describe_hold(entry, from->held, fair ? PAWL_FAIR : from->kind, from->count, from->expires_us);
+    entry->token = from->kind == PAWL_PLAIN ? 0 : from->token + from->token_more;
+    entry->waiters = count_nodes(fair ? &from->queue : &from->watches);
     if (entry->held) {
-        entry->hold_count = from->count;
-        entry->remaining_ms = (from->expires_us - now_us + 999) / 1000;
-        describe_holder(shared, from, entry);
+        describe_holder(shared, from->uuid, from->id, "", entry);
     }
+}
+
+/* One of those who share it. */
+static void describe_share(const struct shared *shared, const struct pawl__memory_entry *from,
+    const struct pawl__memory_share *share, pawl_entry *entry)
+{
+    describe_hold(
+        entry, true, share->writes ? PAWL_WRITE : PAWL_READ, share->count, share->expires_us);
+    entry->token = share->token;
+    entry->waiters = count_nodes(&from->watches);
+    if (entry->held) {
+        describe_holder(shared, share->uuid, share->id, share->writes ? ":write" : "", entry);
+    }
+}
+
+static size_t count_holds(const struct pawl__map *map)
+{
+    size_t count = 0;
+    for (struct pawl__map_node *node = NULL; (node = pawl__map_next(map, node)) != NULL;) {
+        const struct pawl__memory_entry *entry =
+            PAWL__CONTAINER(node, struct pawl__memory_entry, node);
+        for (const struct pawl__list *share = entry->shares.next; share != &entry->shares;
+             share = share->next) {
+            count++;
+        }
+        count++;
+    }
+    return count;
+}
+
+static pawl_entry *begin_copy(pawl_entry *entry, const struct pawl__memory_entry *from)
+{
+    memset(entry, 0, sizeof *entry);
+    entry->size = sizeof *entry;
+    memcpy(entry->name, from->node.key, from->node.key_size);
+    return entry;
+}
+
+/* Add what is held of this one; answers how many there are then. */
+static size_t add_copies(const struct shared *shared, const struct pawl__memory_entry *from,
+    pawl_entry *entries, size_t count)
+{
+    if (pawl__list_empty(&from->shares)) {
+        describe(shared, from, begin_copy(&entries[count], from));
+        return count + entries[count].held;
+    }
+    for (struct pawl__list *node = from->shares.next; node != &from->shares; node = node->next) {
+        describe_share(
+            shared, from, pawl__memory_share_of(node), begin_copy(&entries[count], from));
+        count += entries[count].held;
+    }
+    return count;
 }
 
 /* Copies of all that is held and matches; to be freed. False: no memory. */
@@ -305,18 +368,16 @@ static bool take_copies(
 {
     struct pawl__map *map = &shared->table.entries;
     size_t count = 0;
-    pawl_entry *entries = pawl__alloc((map->count + 1) * sizeof *entries);
+    pawl_entry *entries = pawl__alloc((count_holds(map) + 1) * sizeof *entries);
     *entries_out = entries;
     if (entries == NULL) {
         return false;
     }
     for (struct pawl__map_node *node = NULL; (node = pawl__map_next(map, node)) != NULL;) {
-        pawl_entry *entry = &entries[count];
-        memset(entry, 0, sizeof *entry);
-        entry->size = sizeof *entry;
-        memcpy(entry->name, node->key, node->key_size);
-        describe(shared, PAWL__CONTAINER(node, struct pawl__memory_entry, node), entry);
-        count += entry->held && pawl__glob_matches(pattern, entry->name, node->key_size);
+        if (pawl__glob_matches(pattern, node->key, node->key_size)) {
+            count = add_copies(
+                shared, PAWL__CONTAINER(node, struct pawl__memory_entry, node), entries, count);
+        }
     }
     *count_out = count;
     return true;
@@ -339,6 +400,17 @@ static pawl_status memory_list(void *self, const char *pattern, pawl_entry_callb
     return PAWL_OK;
 }
 
+/* Of those who share it, one whose lease is not over. */
+static void look_at_shares(
+    const struct shared *shared, const struct pawl__memory_entry *found, pawl_entry *entry_out)
+{
+    struct pawl__list *node = found->shares.next;
+    do {
+        describe_share(shared, found, pawl__memory_share_of(node), entry_out);
+        node = node->next;
+    } while (!entry_out->held && node != &found->shares);
+}
+
 static pawl_status memory_look(
     void *self, const char *name, size_t name_size, pawl_entry *entry_out)
 {
@@ -347,10 +419,56 @@ static pawl_status memory_look(
     lock();
     const struct pawl__memory_entry *found =
         pawl__memory_look(&instance->shared->table, name, name_size);
-    if (found != NULL) {
+    if (found != NULL && pawl__list_empty(&found->shares)) {
         describe(instance->shared, found, entry_out);
+    } else if (found != NULL) {
+        look_at_shares(instance->shared, found, entry_out);
     }
     unlock();
+    return PAWL_OK;
+}
+
+static void describe_waiter(
+    const struct pawl__memory_waiter *from, unsigned position, int64_t now_us, pawl_waiter *waiter)
+{
+    *waiter = (pawl_waiter){.size = sizeof *waiter, .position = position};
+    waiter->alive_ms = pawl__max64(from->dead_us - now_us + 999, 0) / 1000;
+    snprintf(
+        waiter->owner, sizeof waiter->owner, "%s:%llu", from->uuid, (unsigned long long)from->id);
+}
+
+/* Copies of who waits, at most so many. The mutex is held. */
+static size_t take_waiters(
+    const struct pawl__memory_entry *entry, pawl_waiter *waiters, size_t count_max)
+{
+    const int64_t now_us = pawl__now_us();
+    size_t count = 0;
+    for (struct pawl__list *node = entry->queue.next; node != &entry->queue && count < count_max;
+         node = node->next) {
+        const struct pawl__memory_waiter *from =
+            PAWL__CONTAINER(node, struct pawl__memory_waiter, node);
+        describe_waiter(from, (unsigned)count + 1, now_us, &waiters[count]);
+        count++;
+    }
+    return count;
+}
+
+static pawl_status memory_queue(
+    void *self, const char *name, size_t name_size, pawl_waiter_callback each, void *arg)
+{
+    struct instance *instance = self;
+    pawl_waiter *waiters = pawl__alloc(WAITERS_MAX * sizeof *waiters);
+    if (waiters == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for the list of waiters");
+    }
+    lock();
+    const struct pawl__memory_entry *found =
+        pawl__memory_look(&instance->shared->table, name, name_size);
+    size_t count = found != NULL ? take_waiters(found, waiters, WAITERS_MAX) : 0;
+    unlock();
+    for (size_t i = 0; i < count && each(&waiters[i], arg); i++) {
+    }
+    pawl__free(waiters);
     return PAWL_OK;
 }
 
@@ -427,7 +545,9 @@ static const char *const schemes[] = {"memory", NULL};
 const struct pawl__engine pawl__engine_memory = {
     .name = "memory",
     .schemes = schemes,
-    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN),
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .sessions = false,
@@ -445,6 +565,7 @@ const struct pawl__engine pawl__engine_memory = {
     .pump = NULL,
     .list = memory_list,
     .look = memory_look,
+    .queue = memory_queue,
     .watch_open = memory_watch_open,
     .watch_wait = memory_watch_wait,
     .watch_close = memory_watch_close,

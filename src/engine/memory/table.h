@@ -23,18 +23,46 @@ struct pawl__memory_table {
     uint64_t token_floor;  /* the greatest token of entries that were dropped */
 };
 
-/* One name. It is dropped when nobody holds and nobody watches it. */
+/* One name. It is dropped when nobody holds it, waits in its queue, or watches it. */
 struct pawl__memory_entry {
     struct pawl__map_node node;
     char *name;
-    bool held; /* to be believed only before expires_us */
+    bool held;      /* to be believed only before expires_us */
+    pawl_kind kind; /* of the last grant */
     unsigned count;
     char uuid[PAWL__UUID_SIZE + 1]; /* of the holder's client, */
-    uint64_t id;                    /* and which of its tenures */
-    uint64_t token;                 /* the last one given out; 0: none yet */
-    int64_t expires_us;
+    uint64_t id;                    /* and which of its tenures; nobody's if there are shares */
+    uint64_t token;                 /* the first one of the last grant; 0: none yet */
+    uint64_t token_more;            /* how many more that grant was given */
+    int64_t expires_us;             /* of shares, of the one that lasts longest */
+    struct pawl__list shares;       /* who read, or who writes, a read/write lock */
     struct pawl__list watches;
+    struct pawl__list queue; /* of a fair lock, the next one first */
 };
+
+/* Who stands in a queue; see table_fair.h. */
+struct pawl__memory_waiter {
+    struct pawl__list node;
+    char uuid[PAWL__UUID_SIZE + 1];
+    uint64_t id;
+    int64_t dead_us; /* from when on it counts as dead, unless it asks again */
+};
+
+/* One hold of a read/write lock. There are any number that read, or one that writes. */
+struct pawl__memory_share {
+    struct pawl__list node; /* in the entry's */
+    char uuid[PAWL__UUID_SIZE + 1];
+    uint64_t id;
+    uint64_t token;
+    int64_t expires_us;
+    unsigned count;
+    bool writes;
+};
+
+static inline struct pawl__memory_share *pawl__memory_share_of(struct pawl__list *node)
+{
+    return PAWL__CONTAINER(node, struct pawl__memory_share, node);
+}
 
 /* A client, as the table knows it. */
 struct pawl__memory_client {
@@ -48,6 +76,7 @@ struct pawl__memory_watch {
     struct pawl__list in_due;
     struct pawl__memory_entry *entry;
     struct pawl__memory_client *client;
+    uint64_t id; /* the tenure whose turn is watched for; 0: the name itself */
 };
 
 bool pawl__memory_init(struct pawl__memory_table *table);
@@ -60,11 +89,12 @@ void pawl__memory_leave(struct pawl__memory_table *table, struct pawl__memory_cl
 void pawl__memory_apply(struct pawl__memory_table *table, struct pawl__memory_client *client,
     struct pawl__op *op, int64_t now_us);
 
-/* The next client to be woken, and for which name; NULL: none. Ask until then after each operation.
- * As a server's message does, it also reaches the client whose operation caused it. */
+/* The next client to be woken, and for which name and tenure; NULL: none. Ask until then after each
+ * operation. As a server's message does, it also reaches the client whose operation caused it. */
 struct pawl__memory_watch *pawl__memory_woken(struct pawl__memory_table *table);
 
-/* What stands in the table under this name; NULL: nothing. */
+/* What stands in the table under this name; NULL: nothing. Leases that are over may still stand
+ * there. */
 const struct pawl__memory_entry *pawl__memory_look(
     const struct pawl__memory_table *table, const char *name, size_t name_size);
 

@@ -52,7 +52,7 @@ static enum pawl__reply_result answer(struct pawl__op *op, enum pawl__answer how
 static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
 {
     if (number > 0) {
-        op->token = (uint64_t)number;
+        op->token = op->place->family == PAWL__FAMILY_PLAIN ? 0 : (uint64_t)number;
         return answer(op, PAWL__DONE);
     }
     if (number == 0 || number < -INT64_C(1000000000000000)) {

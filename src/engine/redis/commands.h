@@ -2,9 +2,10 @@
 /* Operations as commands, and replies as answers. Pure: bytes go into a buffer, replies come
  * parsed.
  *
- * All but one of the operations are scripts (scripts/, each with its own explanation), called by
- * their SHA-1; verify is a plain HEXISTS. `whole` sends the script's text instead, for a server
- * that does not know it (any more). */
+ * Nearly all operations are scripts (scripts/, each with its own explanation), called by their
+ * SHA-1; verify is a plain HEXISTS. `whole` sends the script's text instead, for a server that does
+ * not know it (any more). Families that differ from a mutex have writers of their own
+ * (commands_families.h). */
 #ifndef PAWL_ENGINE_REDIS_COMMANDS_H
 #define PAWL_ENGINE_REDIS_COMMANDS_H
 
@@ -25,6 +26,22 @@ struct pawl__script_head {
     struct pawl__resp_prefix by_sha;
 };
 
+/* The scripts that only some families have, renewals aside. */
+enum pawl__family_script {
+    PAWL__SCRIPT_BREAK_SPIN,
+    PAWL__SCRIPT_ACQUIRE_PLAIN,
+    PAWL__SCRIPT_CHECK_PLAIN,
+    PAWL__SCRIPT_RELEASE_PLAIN,
+    PAWL__SCRIPT_INSPECT_PLAIN,
+    PAWL__SCRIPT_BREAK_PLAIN,
+    PAWL__SCRIPT_ACQUIRE_READ,
+    PAWL__SCRIPT_ACQUIRE_WRITE,
+    PAWL__SCRIPT_CHECK_SHARED,
+    PAWL__SCRIPT_RELEASE_SHARED,
+    PAWL__SCRIPT_BREAK_SHARED,
+    PAWL__FAMILY_SCRIPT_COUNT,
+};
+
 struct pawl__commands {
     int64_t token_ttl_s;
     int64_t lease_us; /* whose text is ready below; 0: none */
@@ -39,13 +56,20 @@ struct pawl__commands {
     struct pawl__script_head inspect;
     struct pawl__script_head break_up;
     struct pawl__script_head raise;
+    struct pawl__script_head families[PAWL__FAMILY_SCRIPT_COUNT];
+    struct pawl__script_head acquire_fair;
+    struct pawl__script_head release_fair;
+    struct pawl__script_head break_fair;
 };
 
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s);
 void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor);
 
-/* Write one operation, or up to PAWL__RENEWALS_MAX renewals linked by next. False: there is no
- * room, and nothing was written. */
+/* Can the next operation go into the same command? Only renewals by the same script can. */
+bool pawl__command_joins(const struct pawl__op *op, const struct pawl__op *next);
+
+/* Write one operation, or up to PAWL__RENEWALS_MAX renewals linked by next, which join. False:
+ * there is no room, and nothing was written. */
 __attribute__((warn_unused_result)) bool pawl__command_put(struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole);
 
@@ -67,11 +91,11 @@ struct pawl__reply_context {
 enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context);
 
-/* SCRIPT LOAD of every script, and how many that are. */
+/* SCRIPT LOAD of the scripts of a mutex, and how many that are. */
 bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out);
 
-/* What may the user not do with these keys and this channel? */
-bool pawl__command_put_rights(struct pawl__buffer *out, struct pawl__redis_text token,
-    struct pawl__redis_text lock, struct pawl__redis_text channel, bool whole);
+/* What may the user not do with the keys and the channel of this place? */
+bool pawl__command_put_rights(
+    struct pawl__buffer *out, const struct pawl__redis_place *place, bool whole);
 
 #endif

@@ -92,8 +92,8 @@ static struct pawl__op *cut_batch(struct pawl__op **ops)
 {
     struct pawl__op *first = *ops;
     struct pawl__op *last = first;
-    for (size_t count = 1; count < PAWL__RENEWALS_MAX && first->kind == PAWL__OP_RENEW &&
-                           last->next != NULL && last->next->kind == PAWL__OP_RENEW;
+    for (size_t count = 1;
+         count < PAWL__RENEWALS_MAX && last->next != NULL && pawl__command_joins(first, last->next);
          count++) {
         last = last->next;
     }
@@ -339,10 +339,25 @@ PAWL__RARE static void look_after_idling(struct pawl__conn *conn, struct pawl__e
     }
 }
 
+/* Many are under way, and half of them have not left yet. */
+static bool is_half_unsent(const struct pawl__conn *conn)
+{
+    const size_t count = conn->slots.count;
+    return pawl__conn_in_rush(conn) &&
+           pawl__slots_at(&conn->slots, count / 2)->begin >= conn->link.sent_size;
+}
+
+/* Who sits, or is about to, sends, so that what many queue leaves in one write. But it may sleep;
+ * or it is telling a crowd their answers, while those who are awake already ask again: then the
+ * server gets the one half while it tells the other. */
+static bool is_our_turn(const struct pawl__conn *conn, bool driven)
+{
+    return conn->seat.taken ? conn->asleep || is_half_unsent(conn) : !driven;
+}
+
 void pawl__conn_send(struct pawl__conn *conn, bool driven, struct pawl__effects *effects)
 {
-    const bool our_turn = conn->asleep || (!conn->seat.taken && !driven);
-    if (!our_turn || conn->link.state != PAWL__LINK_READY ||
+    if (!is_our_turn(conn, driven) || conn->link.state != PAWL__LINK_READY ||
         pawl__buffer_size(&conn->link.out) == 0) {
         return;
     }
@@ -391,7 +406,7 @@ bool pawl__conn_accept(
     }
     conn->active_us = sent_us;
     queue(conn, ops, effects);
-    if (!driven || conn->asleep) { /* else who sits, or is about to, will see */
+    if (is_our_turn(conn, driven)) {
         pawl__conn_send(conn, driven, effects);
     }
     const bool sits = conn->seat.taken && !sat;

@@ -7,7 +7,9 @@
  * (followers). What arrives, the leader completes, for whomever it is. When its own answer is in it
  * gets up and calls the oldest follower who still waits. While the leader sleeps, who queues
  * something sends it too; otherwise the leader does, so that what many threads queue at once leaves
- * in one write.
+ * in one write. In a rush, when waking all whose answers came takes as long as the server takes for
+ * their next questions, half of these are sent meanwhile, by who queues the last of them; and
+ * whoever is awake sits down, without regard to who was called.
  *
  * While there is no connection operations are kept, and whoever sits connects (link.h). An
  * operation that is still kept when an attempt fails, or at its deadline, has FAILED: not a byte of
@@ -40,6 +42,8 @@
 #include "engine/redis/slots.h"
 
 #include <pthread.h>
+
+enum { PAWL__CONN_RUSH = 8 }; /* so many commands under way are a rush */
 
 /* What a single caller touches on each exchange stands together at the top. */
 struct pawl__conn {
@@ -114,6 +118,11 @@ pawl_status pawl__conn_check_rights(struct pawl__conn *conn, struct pawl__redis_
 
 /* ===== Between conn.c (what goes in), replies.c (what comes out), drive.c (who does it) ===== */
 /* All with the mutex held. */
+
+static inline bool pawl__conn_in_rush(const struct pawl__conn *conn)
+{
+    return conn->slots.count >= PAWL__CONN_RUSH;
+}
 
 /* Queue one command for an operation, or for renewals linked by next, on a READY connection. */
 void pawl__conn_put(

@@ -353,10 +353,12 @@ static bool follow(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t
 
 /* Sit down, or queue up as a follower. Who was called to the seat is given a moment to come: to
  * take it from under its nose would have woken it for nothing, and it has to be woken for its
- * answer again. */
+ * answer again. Not in a rush: then it comes after everybody else who was woken, and nobody would
+ * send or receive until it does. */
 static bool sit_down(struct pawl__conn *conn, struct pawl__waiter *waiter)
 {
     const bool reserved = conn->called != NULL && conn->called != waiter &&
+                          !pawl__conn_in_rush(conn) &&
                           conn->active_us - conn->called_us < RESERVED_US;
     if (!reserved || conn->seat.taken) {
         return pawl__seat_take(&conn->seat, waiter);

@@ -75,6 +75,11 @@ static const struct rule counters[] = {
         "its token counter, is not a number or has reached the last one; remove the key"},
 };
 
+/* The same for the keys of a fair lock's queue. */
+static const struct rule queue_type = {"QUEUETYPE", PAWL_REFUSED, false, false, false,
+    "one of the keys of its queue, redisson_lock_queue and redisson_lock_timeout, is something "
+    "else: choose another name or remove the key"};
+
 enum { DENIED_RULE = 1 };
 
 static bool begins(const char *text, size_t size, const char *start)
@@ -181,6 +186,9 @@ struct pawl__verdict pawl__redis_judge(
     pawl__printable(name, name_size, shown_name, sizeof shown_name);
 
     const struct rule *rule = find_rule(text, text_size);
+    if (rule == NULL && contains(text, text_size, queue_type.code)) {
+        rule = &queue_type;
+    }
     if (rule == NULL) {
         rule = find_part(uncoded, sizeof uncoded / sizeof uncoded[0], text, text_size);
     }

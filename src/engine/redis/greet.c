@@ -79,7 +79,8 @@ static bool put_kill(const struct pawl__doubt *doubt, bool by_address, struct pa
                (pawl__resp_put_text(out, "ADDR") && pawl__resp_put_text(out, doubt->address)));
 }
 
-/* Names that nobody's pattern is likely to match, unless it matches all. */
+/* Names that nobody's pattern is likely to match, unless it matches all, of the family that needs
+ * the most rights. */
 static bool put_probe(struct pawl__buffer *out, bool whole)
 {
     char text[PAWL__UUID_SIZE + 1];
@@ -87,7 +88,12 @@ static bool put_probe(struct pawl__buffer *out, bool whole)
         return false;
     }
     const struct pawl__redis_text probe = {text, PAWL__UUID_SIZE};
-    return pawl__command_put_rights(out, probe, probe, probe, whole);
+    const struct pawl__redis_place place = {
+        .place = {.name = text, .name_size = PAWL__UUID_SIZE, .family = PAWL__FAMILY_SHARED},
+        .token = probe,
+        .channel = probe,
+        .stem = probe};
+    return pawl__command_put_rights(out, &place, whole);
 }
 
 enum pawl__greet_result pawl__greet_begin(struct pawl__greet *greet,

@@ -76,6 +76,7 @@ static bool put_look(struct pawl__holders *holders, struct pawl__redis_text name
     char token[PAWL__COMPOSED_SIZE_MAX];
     char channel[PAWL__COMPOSED_SIZE_MAX];
     char rw_channel[PAWL__COMPOSED_SIZE_MAX];
+    char queue[PAWL__COMPOSED_SIZE_MAX];
     const struct pawl__redis_text parts[] = {
         {whole ? "EVAL" : "EVALSHA", whole ? 4 : 7},
         {whole ? script->text : script->sha1, whole ? script->text_size : PAWL__RESP_SHA_SIZE},
@@ -84,6 +85,7 @@ static bool put_look(struct pawl__holders *holders, struct pawl__redis_text name
         pawl__redis_compose(token, PAWL__TOKEN_PREFIX, name.bytes, name.size),
         pawl__redis_compose(channel, PAWL__CHANNEL_PREFIX, name.bytes, name.size),
         pawl__redis_compose(rw_channel, PAWL__RW_CHANNEL_PREFIX, name.bytes, name.size),
+        pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, name.bytes, name.size),
     };
     enum { PART_COUNT = sizeof parts / sizeof parts[0] };
     const char *words[PART_COUNT];
@@ -177,7 +179,9 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
     if (!read_lock(reader, reply, name, &lock)) {
         return strange(holders);
     }
-    if (pawl__resp_text_equals(reader, what, "free")) {
+    const bool fair = pawl__resp_text_equals(reader, what, "fair");
+    lock.kind = fair ? PAWL_FAIR : PAWL_MUTEX;
+    if (pawl__resp_text_equals(reader, what, "free") || (fair && reply->child_count == 4)) {
         *kind_out = PAWL__KEY_FREE;
         holders->free = lock;
         return PAWL_OK;
@@ -185,8 +189,11 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
     if (reply->child_count < 6) {
         return strange(holders); /* a lock has a holder */
     }
+    const bool plain = pawl__resp_text_equals(reader, what, "plain");
+    const bool shared = !plain && !fair && !pawl__resp_text_equals(reader, what, "mutex");
+    lock.kind = plain ? PAWL_PLAIN : fair ? PAWL_FAIR : PAWL_MUTEX;
     *kind_out = PAWL__KEY_LOCK;
-    return take_holders(holders, reply, &lock, !pawl__resp_text_equals(reader, what, "mutex"));
+    return take_holders(holders, reply, &lock, shared);
 }
 
 /* Is it this one key that the user may not see? */

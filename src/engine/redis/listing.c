@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "engine/redis/errors.h"
+#include "engine/redis/lua_scripts.h"
 
 #include <string.h>
 
@@ -32,7 +33,8 @@ struct walk {
     const char *pattern;
     pawl_entry_callback each;
     void *arg;
-    bool enough; /* the callback has said so */
+    bool enough;  /* the callback has said so */
+    bool strings; /* hashes are done, now those */
     char cursor[CURSOR_SIZE];
     struct pawl__buffer page; /* its names, each with its size before it */
     struct pawl__map told;
@@ -87,10 +89,15 @@ static pawl_status ask_page(struct walk *walk)
 {
     const struct pawl__resp_reader *reader = &walk->console->link.reader;
     const struct pawl__resp_node *reply = NULL;
-    const char *const words[] = {"SCAN", walk->cursor, "MATCH",
-        walk->pattern != NULL ? walk->pattern : "*", "COUNT", PAGE_COUNT, "TYPE", "hash"};
+    const char *pattern = walk->pattern != NULL ? walk->pattern : "*";
+    const char *const scan[] = {
+        "SCAN", walk->cursor, "MATCH", pattern, "COUNT", PAGE_COUNT, "TYPE", "hash"};
+    const char *const sift[] = {
+        "EVAL", pawl__script_sift.text, "0", walk->cursor, pattern, PAGE_COUNT};
     const pawl_status status =
-        pawl__console_ask(walk->console, sizeof words / sizeof words[0], words, &reply);
+        walk->strings
+            ? pawl__console_ask(walk->console, sizeof sift / sizeof sift[0], sift, &reply)
+            : pawl__console_ask(walk->console, sizeof scan / sizeof scan[0], scan, &reply);
     if (status != PAWL_OK) {
         return status;
     }
@@ -191,6 +198,17 @@ static void walk_fini(struct walk *walk)
     pawl__holders_fini(&walk->holders);
 }
 
+/* After the last page of hashes comes the first one of strings. */
+static bool walks_on(struct walk *walk)
+{
+    if (strcmp(walk->cursor, "0") != 0) {
+        return true;
+    }
+    const bool on = !walk->strings;
+    walk->strings = true;
+    return on;
+}
+
 static pawl_status walk_all(struct walk *walk, struct pawl__host *host)
 {
     pawl_status status = PAWL_OK;
@@ -202,7 +220,7 @@ static pawl_status walk_all(struct walk *walk, struct pawl__host *host)
         if (status == PAWL_OK) {
             status = tell_page(walk);
         }
-    } while (status == PAWL_OK && !walk->enough && strcmp(walk->cursor, "0") != 0);
+    } while (status == PAWL_OK && !walk->enough && walks_on(walk));
     return status;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All locks of a server that match a pattern, or one of them.
  *
- * The server's keys are walked through by SCAN in small pages, hashes only; each is asked whether
- * it is a lock (holders.h), and what was found is told before the next page is asked for. Between
- * two pages nothing is kept on the server, and other clients have their turn. SCAN may show a key
- * twice (while the server's table grows or shrinks), so the names that were told are remembered. */
+ * The server's keys are walked through by SCAN in small pages, first the hashes, then such strings
+ * as may be locks (sift.lua); each is asked whether it is a lock (holders.h), and what was found is
+ * told before the next page is asked for. Between two pages nothing is kept on the server, and
+ * other clients have their turn. SCAN may show a key twice (while the server's table grows or
+ * shrinks), so the names that were told are remembered. */
 #ifndef PAWL_ENGINE_REDIS_LISTING_H
 #define PAWL_ENGINE_REDIS_LISTING_H
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/redis/examine.h"
 #include "engine/redis/listing.h"
+#include "engine/redis/waiters.h"
 
 #include <stdio.h>
 
@@ -104,6 +105,7 @@ struct errand {
     pawl_entry *entry_out;
     enum pawl__key_kind kind; /* what the name turned out to be */
     pawl_entry_callback each;
+    pawl_waiter_callback each_waiter;
     void *arg;
     bool told; /* something was told: it cannot be begun anew */
 };
@@ -149,6 +151,28 @@ static pawl_status run_look(
     (void)looking;
     return pawl__redis_look(
         console, errand->name, errand->name_size, errand->entry_out, &errand->kind);
+}
+
+static bool note_waiter(const pawl_waiter *waiter, void *arg)
+{
+    struct errand *errand = arg;
+    errand->told = true;
+    return errand->each_waiter(waiter, errand->arg);
+}
+
+static pawl_status run_queue(
+    struct pawl__looking *looking, struct pawl__console *console, struct errand *errand)
+{
+    (void)looking;
+    return pawl__redis_waiters(console, errand->name, errand->name_size, note_waiter, errand);
+}
+
+pawl_status pawl__looking_queue(struct pawl__looking *looking, const char *name, size_t name_size,
+    pawl_waiter_callback each, void *arg)
+{
+    struct errand errand = {
+        .run = run_queue, .name = name, .name_size = name_size, .each_waiter = each, .arg = arg};
+    return run(looking, &errand);
 }
 
 pawl_status pawl__looking_list(

@@ -29,6 +29,8 @@ pawl_status pawl__looking_list(
     struct pawl__looking *looking, const char *pattern, pawl_entry_callback each, void *arg);
 pawl_status pawl__looking_look(
     struct pawl__looking *looking, const char *name, size_t name_size, pawl_entry *entry_out);
+pawl_status pawl__looking_queue(struct pawl__looking *looking, const char *name, size_t name_size,
+    pawl_waiter_callback each, void *arg);
 pawl_status pawl__looking_examine(
     struct pawl__looking *looking, pawl_finding_callback each, void *arg);
 

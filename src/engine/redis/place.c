@@ -12,6 +12,7 @@
 enum {
     PREFIX_SIZE_MAX = sizeof PAWL__CHANNEL_PREFIX + 2, /* with its colon and the braces */
     BULK_SIZE_MAX = PAWL__NAME_SIZE_MAX + PREFIX_SIZE_MAX + 16,
+    PARTS_MAX = 5,
 };
 
 _Static_assert(PAWL__COMPOSED_SIZE_MAX >= PAWL__NAME_SIZE_MAX + PREFIX_SIZE_MAX, "it fits");
@@ -23,7 +24,9 @@ struct pawl__redis_text pawl__redis_compose(
     const size_t prefix_size = strlen(prefix);
     size_t size = prefix_size;
     memcpy(to, prefix, prefix_size);
-    to[size++] = ':';
+    if (size > 0) {
+        to[size++] = ':';
+    }
     if (braces) {
         to[size++] = '{';
     }
@@ -45,27 +48,53 @@ static bool add(struct pawl__buffer *buffer, struct pawl__redis_text text, size_
     return true;
 }
 
+/* The keys that only some families have, between lock and channel. */
+static bool add_queue(struct pawl__buffer *buffer, const struct pawl__redis_place *place)
+{
+    if (place->place.family != PAWL__FAMILY_FAIR) {
+        return true;
+    }
+    const char *name = place->place.name;
+    const size_t name_size = place->place.name_size;
+    char text[BULK_SIZE_MAX];
+    size_t at = 0;
+    return add(buffer, pawl__redis_compose(text, PAWL__QUEUE_PREFIX, name, name_size), &at) &&
+           add(buffer, pawl__redis_compose(text, PAWL__TIMEOUTS_PREFIX, name, name_size), &at);
+}
+
 bool pawl__redis_place_init(struct pawl__redis_place *place)
 {
     const char *name = place->place.name;
     const size_t name_size = place->place.name_size;
+    const bool shared = place->place.family == PAWL__FAMILY_SHARED;
     assert(name_size > 0 && name_size <= PAWL__NAME_SIZE_MAX);
     char token[BULK_SIZE_MAX];
     char channel[BULK_SIZE_MAX];
+    char stem[BULK_SIZE_MAX];
     place->token = pawl__redis_compose(token, PAWL__TOKEN_PREFIX, name, name_size);
-    place->channel = pawl__redis_compose(channel, PAWL__CHANNEL_PREFIX, name, name_size);
+    place->channel = pawl__redis_compose(
+        channel, shared ? PAWL__RW_CHANNEL_PREFIX : PAWL__CHANNEL_PREFIX, name, name_size);
+    place->stem = shared ? pawl__redis_compose(stem, "", name, name_size)
+                         : (struct pawl__redis_text){NULL, 0};
 
+    const size_t part_count = place->place.family == PAWL__FAMILY_FAIR ? PARTS_MAX : 3;
     struct pawl__buffer buffer;
     size_t token_at = 0;
     size_t name_at = 0;
     size_t channel_at = 0;
-    pawl__buffer_init(&buffer, 3 * BULK_SIZE_MAX);
-    bool put = pawl__buffer_reserve(&buffer, 3 * name_size + 3 * PREFIX_SIZE_MAX + 24) != NULL &&
+    size_t stem_at = 0;
+    const size_t part_size = name_size + PREFIX_SIZE_MAX + 16;
+    pawl__buffer_init(&buffer, PARTS_MAX * BULK_SIZE_MAX);
+    bool put = pawl__buffer_reserve(&buffer, (part_count + shared) * part_size) != NULL &&
                add(&buffer, place->token, &token_at);
     place->lock_at = pawl__buffer_size(&buffer);
     put = put && add(&buffer, (struct pawl__redis_text){name, name_size}, &name_at);
+    place->lock_end = pawl__buffer_size(&buffer);
+    put = put && add_queue(&buffer, place);
     place->channel_at = pawl__buffer_size(&buffer);
     put = put && add(&buffer, place->channel, &channel_at);
+    place->stem_at = pawl__buffer_size(&buffer);
+    put = put && (!shared || add(&buffer, place->stem, &stem_at));
     if (!put) {
         pawl__buffer_free(&buffer);
         return false;
@@ -74,15 +103,16 @@ bool pawl__redis_place_init(struct pawl__redis_place *place)
     place->parts_size = pawl__buffer_size(&buffer);
     place->token.bytes = place->parts + token_at;
     place->channel.bytes = place->parts + channel_at;
-    place->stage = PAWL__WATCH_NONE;
-    place->watch = NULL;
+    place->stem.bytes = place->parts + stem_at;
+    place->own = (struct pawl__subscription){.place = place, .stage = PAWL__WATCH_NONE};
+    place->waiter_count = 0;
     atomic_init(&place->subscribed, false);
     return true;
 }
 
 void pawl__redis_place_free(struct pawl__redis_place *place)
 {
-    assert(place->stage == PAWL__WATCH_NONE);
+    assert(place->own.stage == PAWL__WATCH_NONE && place->waiter_count == 0);
     pawl__free(place->parts);
     place->parts = NULL;
 }

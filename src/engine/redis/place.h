@@ -5,8 +5,14 @@
  * names: a prefix, a colon, and the name in braces, so that all fall into one slot of a cluster; a
  * name that has an opening brace already is taken as it is.
  *
- * The three stand in one block as bulk strings, in the order counter, lock, channel, so that every
- * command can copy what it needs of them in one piece. */
+ * A fair lock has a queue (a list of owner strings) and a sorted set of when each of these counts
+ * as dead, and each waiter has a channel of its own: the lock's, a colon, and its owner string. A
+ * read/write lock has another channel, and a stem with which the keys of its readers begin: the
+ * name in its braces alone.
+ *
+ * They stand in one block as bulk strings, in the order counter, lock, queue and times (if there
+ * are any), channel, stem (if there is one), so that every command can copy what it needs of them
+ * in one piece. */
 #ifndef PAWL_ENGINE_REDIS_PLACE_H
 #define PAWL_ENGINE_REDIS_PLACE_H
 
@@ -19,6 +25,8 @@
 #define PAWL__TOKEN_PREFIX "redisson_lock_token"
 #define PAWL__CHANNEL_PREFIX "redisson_lock__channel"
 #define PAWL__RW_CHANNEL_PREFIX "redisson_rwlock" /* of read/write locks */
+#define PAWL__QUEUE_PREFIX "redisson_lock_queue"  /* of fair locks */
+#define PAWL__TIMEOUTS_PREFIX "redisson_lock_timeout"
 
 enum { PAWL__COMPOSED_SIZE_MAX = PAWL__NAME_SIZE_MAX + 32 }; /* of a name with its prefix */
 
@@ -27,7 +35,7 @@ struct pawl__redis_text {
     size_t size;
 };
 
-/* How far the subscription of a watched place has got. */
+/* How far a subscription has got. */
 enum pawl__watch_stage {
     PAWL__WATCH_NONE,   /* not asked for */
     PAWL__WATCH_WANTED, /* to be sent when there is a connection */
@@ -35,23 +43,34 @@ enum pawl__watch_stage {
     PAWL__WATCH_CONFIRMED
 };
 
+/* What is heard for one name, or for one waiter of a fair lock. All of it is push.c's, guarded by
+ * its mutex. */
+struct pawl__subscription {
+    struct pawl__map_node node; /* by channel; in the map unless the stage is NONE */
+    struct pawl__redis_place *place;
+    uint64_t id; /* the waiter; 0: it is the name's own, in the place */
+    enum pawl__watch_stage stage;
+    struct pawl__op *watch; /* to be completed when it is confirmed, or NULL */
+};
+
 struct pawl__redis_place {
     struct pawl__place place; /* must be first */
     char *parts;              /* the block */
     size_t parts_size;
-    size_t lock_at; /* where the bulk string of the lock begins in it */
+    size_t lock_at; /* where the bulk string of the lock begins in it, */
+    size_t lock_end;
     size_t channel_at;
+    size_t stem_at; /* where the fourth part begins; without one, where the block ends */
     struct pawl__redis_text token; /* the plain names, inside the block */
     struct pawl__redis_text channel;
+    struct pawl__redis_text stem;
 
     /* Whether our own push connection hears the channel at the moment. Set by push.c, read by all.
      */
     _Atomic bool subscribed;
 
-    /* The rest is push.c's, guarded by its mutex. */
-    struct pawl__map_node node; /* by channel; in the map unless the stage is NONE */
-    enum pawl__watch_stage stage;
-    struct pawl__op *watch; /* to be completed when it is confirmed, or NULL */
+    struct pawl__subscription own; /* to the channel */
+    unsigned waiter_count;         /* subscriptions of waiters; push.c's, too */
 };
 
 static inline struct pawl__redis_place *pawl__redis_place_of(struct pawl__place *place)
@@ -59,7 +78,8 @@ static inline struct pawl__redis_place *pawl__redis_place_of(struct pawl__place 
     return (struct pawl__redis_place *)(void *)place;
 }
 
-/* The prefix, a colon, and the name in its braces, into room for PAWL__COMPOSED_SIZE_MAX bytes. */
+/* The prefix and a colon, if there is a prefix, and the name in its braces, into room for
+ * PAWL__COMPOSED_SIZE_MAX bytes. */
 struct pawl__redis_text pawl__redis_compose(
     char *to, const char *prefix, const char *name, size_t name_size);
 

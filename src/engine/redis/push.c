@@ -33,7 +33,7 @@ bool pawl__push_init(struct pawl__push *push, struct pawl__host *host,
     pawl__seat_init(&push->seat);
     pawl__buffer_init(&push->woken, WOKEN_SIZE_MAX);
     push->wake_fd = pawl__fd_eventfd();
-    return pawl__map_init(&push->places) && push->wake_fd >= 0;
+    return pawl__map_init(&push->channels) && push->wake_fd >= 0;
 }
 
 /* ===== Telling the host ===== */
@@ -42,11 +42,11 @@ bool pawl__push_init(struct pawl__push *push, struct pawl__host *host,
 static void wake_names(struct pawl__push *push)
 {
     while (pawl__buffer_size(&push->woken) > 0) {
-        uint16_t size;
+        struct pawl__woken woken;
         const char *entry = pawl__buffer_data(&push->woken);
-        memcpy(&size, entry, sizeof size);
-        push->host->wake(push->host, entry + sizeof size, size, 0);
-        pawl__buffer_consume(&push->woken, sizeof size + size);
+        memcpy(&woken, entry, sizeof woken);
+        push->host->wake(push->host, entry + sizeof woken, woken.name_size, woken.id);
+        pawl__buffer_consume(&push->woken, sizeof woken + woken.name_size);
     }
 }
 
@@ -106,7 +106,7 @@ static void serve(struct pawl__push *push, struct pawl__effects *effects)
         received(push, pawl__link_receive_now(&push->link), effects);
     }
     pawl__push_check_time(push, now_us, effects);
-    if (push->link.state != PAWL__LINK_READY && push->places.count > 0) {
+    if (push->link.state != PAWL__LINK_READY && push->channels.count > 0) {
         connect_on(push, now_us, effects);
     }
     if (push->link.state == PAWL__LINK_READY) {
@@ -133,7 +133,8 @@ static bool poll_link(struct pawl__push *push, struct pawl__waiter *waiter, int6
 /* Nobody sits: does the keeper have to be told that something is to be read? */
 static bool needs_keeper(const struct pawl__push *push)
 {
-    return !push->seat.taken && pawl__list_empty(&push->seat.followers) && push->places.count > 0 &&
+    return !push->seat.taken && pawl__list_empty(&push->seat.followers) &&
+           push->channels.count > 0 &&
            !(push->keeper_polls && push->keeper_us <= pawl__push_due(push));
 }
 
@@ -243,7 +244,7 @@ size_t pawl__push_poll(struct pawl__push *push, struct pollfd *fds, int64_t *due
 {
     size_t count = 0;
     pthread_mutex_lock(&push->mutex);
-    push->keeper_polls = !push->seat.taken && push->places.count > 0;
+    push->keeper_polls = !push->seat.taken && push->channels.count > 0;
     if (push->keeper_polls) {
         push->keeper_us = pawl__push_due(push);
         *due_us = pawl__min64(*due_us, push->keeper_us);
@@ -260,7 +261,7 @@ void pawl__push_pump(struct pawl__push *push)
     pawl__effects_init(&effects);
     pthread_mutex_lock(&push->mutex);
     push->keeper_polls = false;
-    if (!push->seat.taken && push->places.count > 0) {
+    if (!push->seat.taken && push->channels.count > 0) {
         push->seat.taken = true;
         serve(push, &effects);
         deliver(push, &effects);
@@ -273,13 +274,8 @@ void pawl__push_pump(struct pawl__push *push)
 
 void pawl__push_forget(struct pawl__push *push, struct pawl__redis_place *place)
 {
-    struct pawl__op op = {.kind = PAWL__OP_UNWATCH, .place = &place->place};
-    struct pawl__effects effects;
-    pawl__effects_init(&effects);
     pthread_mutex_lock(&push->mutex);
-    if (place->stage != PAWL__WATCH_NONE) {
-        pawl__push_start(push, &op, &effects); /* nobody is told: the core does not wait for it */
-    }
+    pawl__push_end_place(push, place);
     if (push->link.state == PAWL__LINK_READY) {
         pawl__link_flush(&push->link);
     }
@@ -298,7 +294,7 @@ void pawl__push_stop(struct pawl__push *push)
 void pawl__push_close(struct pawl__push *push)
 {
     pawl__link_free(&push->link);
-    pawl__map_free(&push->places);
+    pawl__map_free(&push->channels);
     pawl__buffer_free(&push->woken);
     pawl__free(push->asks);
     pawl__fd_close(push->wake_fd);

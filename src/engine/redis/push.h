@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The push connection: one subscription for each name that is watched, opened at the first.
+/* The push connection: one subscription for each name that is watched, and for fair locks one for
+ * each waiter, opened at the first.
  *
  * It is a connection of its own because a subscription may be refused or its connection killed
  * without harm to commands in flight, and because who sleeps for a message may sleep long. Those
@@ -30,8 +31,14 @@ enum pawl__ask_kind { PAWL__ASK_SUBSCRIBE, PAWL__ASK_UNSUBSCRIBE, PAWL__ASK_PING
 
 struct pawl__ask {
     enum pawl__ask_kind kind;
-    bool renewed;                    /* it had been confirmed on an earlier connection */
-    struct pawl__redis_place *place; /* to be subscribed; NULL: nobody cares any more */
+    bool renewed;                            /* it had been confirmed on an earlier connection */
+    struct pawl__subscription *subscription; /* NULL: nobody cares any more */
+};
+
+/* Who is to be woken; the name follows. */
+struct pawl__woken {
+    uint64_t id;
+    size_t name_size;
 };
 
 struct pawl__push {
@@ -47,7 +54,7 @@ struct pawl__push {
     bool stopped;                /* nothing is accepted any more */
     bool keeper_polls;           /* the keeper polls the connection as it is, */
     int64_t keeper_us;           /* and will look then at the latest */
-    struct pawl__map places;     /* by channel: all whose stage is not NONE */
+    struct pawl__map channels;   /* subscriptions: all whose stage is not NONE */
     struct pawl__ask *asks;      /* a ring: what the server has not answered yet */
     size_t ask_capacity;         /* a power of two, or 0 */
     size_t ask_head;
@@ -56,7 +63,7 @@ struct pawl__push {
     bool missed;               /* messages may have been missed; tell when they are all confirmed */
     int64_t heard_us;          /* when anything last came */
     int64_t pong_us;           /* a sign of life is due by then; PAWL__NEVER: not asked for */
-    struct pawl__buffer woken; /* names to wake, each with its size before it */
+    struct pawl__buffer woken; /* names to wake, each with its id and size before it */
     bool wake_all;
 };
 
@@ -82,6 +89,9 @@ void pawl__push_forget(struct pawl__push *push, struct pawl__redis_place *place)
 /* Watch or unwatch; may queue a command. */
 void pawl__push_start(struct pawl__push *push, struct pawl__op *op, struct pawl__effects *effects);
 
+/* End all subscriptions of a place. Nobody is told: the core does not wait for them. */
+void pawl__push_end_place(struct pawl__push *push, struct pawl__redis_place *place);
+
 /* The connection is READY: subscribe to all that is wanted. */
 void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects);
 
@@ -90,7 +100,7 @@ void pawl__push_not_opened(struct pawl__push *push, struct pawl__effects *effect
 void pawl__push_lose(struct pawl__push *push, int64_t now_us, pawl_status status, const char *why,
     struct pawl__effects *effects);
 
-/* Forget every place, and tell who waits for one. */
+/* Forget every subscription, and tell who waits for one. */
 void pawl__push_refuse_all(
     struct pawl__push *push, const char *sentence, struct pawl__effects *effects);
 

@@ -214,6 +214,13 @@ static pawl_status redis_look(void *self, const char *name, size_t name_size, pa
     return pawl__looking_look(&redis->looking, name, name_size, entry_out);
 }
 
+static pawl_status redis_queue(
+    void *self, const char *name, size_t name_size, pawl_waiter_callback each, void *arg)
+{
+    struct redis *redis = self;
+    return pawl__looking_queue(&redis->looking, name, name_size, each, arg);
+}
+
 static pawl_status redis_watch_open(void *self, const char *pattern, void **watch_out)
 {
     struct redis *redis = self;
@@ -259,7 +266,9 @@ static const char *const schemes[] = {"redis", "redis+unix", NULL};
 const struct pawl__engine pawl__engine_redis = {
     .name = "redis",
     .schemes = schemes,
-    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX),
+    .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN),
     .place_size = sizeof(struct pawl__redis_place),
     .expires = true,
     .sessions = false,
@@ -284,6 +293,7 @@ const struct pawl__engine pawl__engine_redis = {
     .seen = redis_seen,
     .list = redis_list,
     .look = redis_look,
+    .queue = redis_queue,
     .watch_open = redis_watch_open,
     .watch_wait = redis_watch_wait,
     .watch_close = redis_watch_close,

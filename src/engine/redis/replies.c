@@ -31,14 +31,12 @@ PAWL__RARE static void take_check(
 {
     struct pawl__rights_check *check = slot->check;
     const struct pawl__resp_reader *reader = &conn->link.reader;
-    const struct pawl__redis_text lock = {check->place->place.name, check->place->place.name_size};
     if (pawl__resp_error_is(reader, reply, "NOSCRIPT") && !slot->whole &&
         pawl__slots_reserve(&conn->slots)) {
         struct pawl__slot again = *slot;
         again.whole = true;
         again.begin = pawl__link_position(&conn->link);
-        if (pawl__command_put_rights(
-                &conn->link.out, check->place->token, lock, check->place->channel, true)) {
+        if (pawl__command_put_rights(&conn->link.out, check->place, true)) {
             pawl__slots_push(&conn->slots, &again);
             return;
         }
@@ -164,14 +162,12 @@ void pawl__conn_take_replies(struct pawl__conn *conn, struct pawl__effects *effe
 /* Queue the question; false: it need not or cannot be asked now. */
 static bool ask_rights(struct pawl__conn *conn, struct pawl__rights_check *check)
 {
-    const struct pawl__redis_place *place = check->place;
-    const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
     const struct pawl__slot slot = {.check = check,
         .begin = pawl__link_position(&conn->link),
         .deadline_us = pawl__later(pawl__now_us(), conn->config->settings.timeout_us)};
     if (!pawl__conn_takes_commands(conn) || !conn->restricted ||
         !pawl__slots_reserve(&conn->slots) ||
-        !pawl__command_put_rights(&conn->link.out, place->token, lock, place->channel, false)) {
+        !pawl__command_put_rights(&conn->link.out, check->place, false)) {
         return false;
     }
     pawl__slots_push(&conn->slots, &slot);

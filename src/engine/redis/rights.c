@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum {
-    TEXT_SIZE = 480,            /* of the sentence */
-    SHOWN_SIZE = 64,            /* of a key or a user in it */
-    WORD_SIZE = 4 * SHOWN_SIZE, /* of the same for a shell */
+    TEXT_SIZE = 720,                /* of the sentence */
+    SHOWN_SIZE = 64,                /* of a key or a user in it */
+    WORD_SIZE = 4 * SHOWN_SIZE + 8, /* of the same for a shell */
 };
 
 /* What rights can be about, as the script says it, and how the access list names it. */
@@ -24,6 +24,7 @@ struct subject {
     const char *kind; /* in the sentence; NULL: about nothing in particular */
     char sign;
     struct pawl__redis_text name;
+    const char *tail; /* of a pattern, behind the name */
 };
 
 struct sentence {
@@ -51,16 +52,18 @@ static void add_name(struct sentence *sentence, struct pawl__redis_text name)
     add_text(sentence, pawl__printable(name.bytes, name.size, shown, sizeof shown));
 }
 
-/* The sign and a pattern that matches the name. */
-static const char *pattern_of(char sign, struct pawl__redis_text name, char out[SHOWN_SIZE])
+/* The sign and a pattern that matches the name and its tail. */
+static const char *pattern_of(const struct subject *subject, char out[SHOWN_SIZE])
 {
+    const struct pawl__redis_text name = subject->name;
+    const char *tail = subject->tail;
     size_t size = 0;
-    out[size++] = sign;
+    out[size++] = subject->sign;
     for (size_t i = 0; i < name.size; i++) {
         const char c = name.bytes[i];
         const bool special = strchr("*?[]\\^", c) != NULL;
-        if (size + 3 > SHOWN_SIZE - 1) {
-            out[size++] = '*';
+        if (size + 3 + strlen(tail) > SHOWN_SIZE - 1) {
+            tail = "*";
             break;
         }
         if (special) {
@@ -68,16 +71,16 @@ static const char *pattern_of(char sign, struct pawl__redis_text name, char out[
         }
         out[size++] = (char)(c > ' ' && c <= '~' ? c : '?');
     }
-    out[size] = '\0';
+    memcpy(out + size, tail, strlen(tail) + 1);
     return out;
 }
 
-static void add_pattern(struct sentence *sentence, char sign, struct pawl__redis_text name)
+static void add_pattern(struct sentence *sentence, const struct subject *subject)
 {
     char pattern[SHOWN_SIZE];
     char word[WORD_SIZE];
     add(sentence, " ", 1);
-    add_text(sentence, pawl__shell_word(pattern_of(sign, name, pattern), word, sizeof word));
+    add_text(sentence, pawl__shell_word(pattern_of(subject, pattern), word, sizeof word));
 }
 
 /* The command of an item if it is about this subject; size 0 otherwise. */
@@ -121,8 +124,9 @@ static void add_subject(struct sentence *problem, struct sentence *remedy,
     if (any && subject->kind != NULL) {
         add_text(problem, subject->kind);
         add_name(problem, subject->name);
+        add_text(problem, subject->tail);
         add_text(problem, "'");
-        add_pattern(remedy, subject->sign, subject->name);
+        add_pattern(remedy, subject);
     }
 }
 
@@ -136,11 +140,19 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     const struct pawl__redis_place *place)
 {
     const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
+    const bool fair = place->place.family == PAWL__FAMILY_FAIR;
+    char queue[PAWL__COMPOSED_SIZE_MAX];
+    char timeouts[PAWL__COMPOSED_SIZE_MAX];
     const struct subject subjects[] = {
-        {"lock", " on key '", '~', lock},
-        {"token", " on key '", '~', place->token},
-        {"channel", " on channel '", '&', place->channel},
-        {"server", NULL, '\0', {NULL, 0}},
+        {"lock", " on key '", '~', lock, ""},
+        {"token", " on key '", '~', place->token, ""},
+        {"hold", " on keys '", '~', place->stem, ":*:rwlock_timeout:*"},
+        {"queue", " on key '", '~',
+            pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, lock.bytes, lock.size), ""},
+        {"timeouts", " on key '", '~',
+            pawl__redis_compose(timeouts, PAWL__TIMEOUTS_PREFIX, lock.bytes, lock.size), ""},
+        {"channel", " on channel '", '&', place->channel, fair ? "*" : ""},
+        {"server", NULL, '\0', {NULL, 0}, ""},
     };
     struct sentence problem = {.size = 0};
     struct sentence remedy = {.size = 0};

@@ -19,6 +19,7 @@ enum {
     ASKS_MAX = 1 << 20,
     SENTENCE_SIZE = 256,
     SHOWN_SIZE = 160,
+    WAITER_CHANNEL_SIZE = PAWL__COMPOSED_SIZE_MAX + PAWL__UUID_SIZE + 24,
 };
 
 /* ===== What was asked ===== */
@@ -50,16 +51,16 @@ static bool reserve_ask(struct pawl__push *push)
 
 /* Queue a command about a channel (NULL: PING) and remember it. */
 static bool ask(struct pawl__push *push, enum pawl__ask_kind kind, const char *command,
-    const struct pawl__redis_text *channel, struct pawl__redis_place *place)
+    const struct pawl__map_node *channel, struct pawl__subscription *subscription)
 {
-    const char *const words[] = {command, channel != NULL ? channel->bytes : NULL};
-    const size_t sizes[] = {strlen(command), channel != NULL ? channel->size : 0};
+    const char *const words[] = {command, channel != NULL ? channel->key : NULL};
+    const size_t sizes[] = {strlen(command), channel != NULL ? channel->key_size : 0};
     if (!reserve_ask(push) ||
         !pawl__resp_put_command(&push->link.out, channel != NULL ? 2 : 1, words, sizes)) {
         return false;
     }
     push->ask_count++;
-    *ask_at(push, push->ask_count - 1) = (struct pawl__ask){kind, false, place};
+    *ask_at(push, push->ask_count - 1) = (struct pawl__ask){kind, false, subscription};
     return true;
 }
 
@@ -73,87 +74,165 @@ static struct pawl__ask pop_ask(struct pawl__push *push)
     return oldest;
 }
 
-/* ===== Places ===== */
+/* ===== Subscriptions ===== */
 
-static struct pawl__redis_place *place_of(struct pawl__map_node *node)
+static struct pawl__subscription *subscription_of(struct pawl__map_node *node)
 {
-    return PAWL__CONTAINER(node, struct pawl__redis_place, node);
+    return PAWL__CONTAINER(node, struct pawl__subscription, node);
 }
 
-static void remove_place(struct pawl__push *push, struct pawl__redis_place *place)
+static void set_heard(const struct pawl__subscription *subscription, bool heard)
+{
+    if (subscription->id == 0) {
+        atomic_store(&subscription->place->subscribed, heard);
+    }
+}
+
+/* Forget it; a waiter's is freed. */
+static void drop(struct pawl__push *push, struct pawl__subscription *subscription)
 {
     for (size_t i = 0; i < push->ask_count; i++) {
-        if (ask_at(push, i)->place == place) {
-            ask_at(push, i)->place = NULL;
+        if (ask_at(push, i)->subscription == subscription) {
+            ask_at(push, i)->subscription = NULL;
         }
     }
-    atomic_store(&place->subscribed, false);
-    pawl__map_remove(&push->places, &place->node);
-    place->stage = PAWL__WATCH_NONE;
+    set_heard(subscription, false);
+    pawl__map_remove(&push->channels, &subscription->node);
+    subscription->stage = PAWL__WATCH_NONE;
+    if (subscription->id != 0) {
+        subscription->place->waiter_count--;
+        pawl__free(subscription);
+    }
 }
 
-static struct pawl__op *take_watch(struct pawl__push *push, struct pawl__redis_place *place)
+static struct pawl__op *take_watch(struct pawl__push *push, struct pawl__subscription *subscription)
 {
-    struct pawl__op *op = place->watch;
+    struct pawl__op *op = subscription->watch;
     if (op != NULL) {
-        place->watch = NULL;
+        subscription->watch = NULL;
         atomic_fetch_sub(push->watches_open, 1);
     }
     return op;
 }
 
 /* It cannot be watched: tell who waits for it, and forget it. */
-static void refuse(struct pawl__push *push, struct pawl__redis_place *place, pawl_status status,
-    bool again, const char *sentence, struct pawl__effects *effects)
+static void refuse(struct pawl__push *push, struct pawl__subscription *subscription,
+    pawl_status status, bool again, const char *sentence, struct pawl__effects *effects)
 {
-    struct pawl__op *op = take_watch(push, place);
-    remove_place(push, place);
+    struct pawl__op *op = take_watch(push, subscription);
+    drop(push, subscription);
     if (op != NULL) {
         pawl__effects_fail(effects, op, PAWL__FAILED, status, again, sentence);
     }
 }
 
 static void subscribe(
-    struct pawl__push *push, struct pawl__redis_place *place, struct pawl__effects *effects)
+    struct pawl__push *push, struct pawl__subscription *subscription, struct pawl__effects *effects)
 {
-    if (ask(push, PAWL__ASK_SUBSCRIBE, "SUBSCRIBE", &place->channel, place)) {
-        place->stage = PAWL__WATCH_SENT;
+    if (ask(push, PAWL__ASK_SUBSCRIBE, "SUBSCRIBE", &subscription->node, subscription)) {
+        subscription->stage = PAWL__WATCH_SENT;
     } else {
-        refuse(push, place, PAWL_NO_MEMORY, true, "no memory for another subscription", effects);
+        refuse(push, subscription, PAWL_NO_MEMORY, true, "no memory for another subscription",
+            effects);
     }
+}
+
+/* ===== Whose ===== */
+
+/* "<the name's channel>:<client uuid>:<id>" */
+static struct pawl__redis_text waiter_channel(
+    const struct pawl__push *push, const struct pawl__op *op, char to[WAITER_CHANNEL_SIZE])
+{
+    const struct pawl__redis_text channel = pawl__redis_place_of(op->place)->channel;
+    memcpy(to, channel.bytes, channel.size);
+    const int rest = snprintf(to + channel.size, WAITER_CHANNEL_SIZE - channel.size, ":%s:%llu",
+        push->host->uuid, (unsigned long long)op->id);
+    return (struct pawl__redis_text){to, channel.size + (size_t)rest};
+}
+
+static bool is_waiters(const struct pawl__op *op)
+{
+    return op->place->family == PAWL__FAMILY_FAIR && op->id != 0;
+}
+
+/* What the operation is about; NULL: it is not in the map. */
+static struct pawl__subscription *find(struct pawl__push *push, const struct pawl__op *op)
+{
+    struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    if (!is_waiters(op)) {
+        return place->own.stage != PAWL__WATCH_NONE ? &place->own : NULL;
+    }
+    char text[WAITER_CHANNEL_SIZE];
+    const struct pawl__redis_text channel = waiter_channel(push, op, text);
+    struct pawl__map_node *node = pawl__map_find(&push->channels, channel.bytes, channel.size);
+    return node != NULL ? subscription_of(node) : NULL;
+}
+
+/* Put a new one into the map. NULL: no memory. */
+static struct pawl__subscription *add(struct pawl__push *push, const struct pawl__op *op)
+{
+    struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    struct pawl__subscription *subscription = &place->own;
+    struct pawl__redis_text channel = place->channel;
+    char text[WAITER_CHANNEL_SIZE];
+    if (is_waiters(op)) {
+        channel = waiter_channel(push, op, text);
+        subscription = pawl__alloc(sizeof *subscription + channel.size);
+        if (subscription == NULL) {
+            return NULL;
+        }
+        char *copy = (char *)(subscription + 1);
+        memcpy(copy, channel.bytes, channel.size);
+        channel.bytes = copy;
+        subscription->place = place;
+        subscription->id = op->id;
+        place->waiter_count++;
+    }
+    pawl__map_add(&push->channels, &subscription->node, channel.bytes, channel.size);
+    subscription->stage = PAWL__WATCH_WANTED;
+    return subscription;
 }
 
 static void watch(struct pawl__push *push, struct pawl__op *op, struct pawl__effects *effects)
 {
-    struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    if (place->stage == PAWL__WATCH_CONFIRMED) {
+    struct pawl__subscription *subscription = find(push, op);
+    if (subscription == NULL) {
+        subscription = add(push, op);
+    }
+    if (subscription == NULL) {
+        pawl__effects_fail(
+            effects, op, PAWL__FAILED, PAWL_NO_MEMORY, true, "no memory for another subscription");
+        return;
+    }
+    if (subscription->stage == PAWL__WATCH_CONFIRMED) {
         op->answer = PAWL__DONE;
         pawl__effects_end(effects, op);
         return;
     }
-    assert(place->watch == NULL);
-    if (place->stage == PAWL__WATCH_NONE) {
-        pawl__map_add(&push->places, &place->node, place->channel.bytes, place->channel.size);
-        place->stage = PAWL__WATCH_WANTED;
-    }
+    assert(subscription->watch == NULL);
     op->next = NULL;
-    place->watch = op;
+    subscription->watch = op;
     atomic_fetch_add(push->watches_open, 1);
-    if (place->stage == PAWL__WATCH_WANTED && push->link.state == PAWL__LINK_READY) {
-        subscribe(push, place, effects);
+    if (subscription->stage == PAWL__WATCH_WANTED && push->link.state == PAWL__LINK_READY) {
+        subscribe(push, subscription, effects);
     }
+}
+
+static void end(
+    struct pawl__push *push, struct pawl__subscription *subscription, struct pawl__effects *effects)
+{
+    if (subscription->stage == PAWL__WATCH_SENT || subscription->stage == PAWL__WATCH_CONFIRMED) {
+        /* Without memory the subscription stays; its messages are for nobody. */
+        ask(push, PAWL__ASK_UNSUBSCRIBE, "UNSUBSCRIBE", &subscription->node, NULL);
+    }
+    refuse(push, subscription, PAWL_CANCELED, true, "it is not watched any more", effects);
 }
 
 static void unwatch(struct pawl__push *push, struct pawl__op *op, struct pawl__effects *effects)
 {
-    struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    const bool sent = place->stage == PAWL__WATCH_SENT || place->stage == PAWL__WATCH_CONFIRMED;
-    if (place->stage != PAWL__WATCH_NONE) {
-        refuse(push, place, PAWL_CANCELED, true, "it is not watched any more", effects);
-    }
-    if (sent) {
-        /* Without memory the subscription stays; its messages are for nobody. */
-        ask(push, PAWL__ASK_UNSUBSCRIBE, "UNSUBSCRIBE", &place->channel, NULL);
+    struct pawl__subscription *subscription = find(push, op);
+    if (subscription != NULL) {
+        end(push, subscription, effects);
     }
     op->answer = PAWL__DONE;
     pawl__effects_end(effects, op);
@@ -165,6 +244,26 @@ void pawl__push_start(struct pawl__push *push, struct pawl__op *op, struct pawl_
         watch(push, op, effects);
     } else {
         unwatch(push, op, effects);
+    }
+}
+
+void pawl__push_end_place(struct pawl__push *push, struct pawl__redis_place *place)
+{
+    struct pawl__effects effects;
+    struct pawl__map_node *node = NULL;
+    pawl__effects_init(&effects);
+    if (place->own.stage != PAWL__WATCH_NONE) {
+        end(push, &place->own, &effects);
+    }
+    if (place->waiter_count > 0) {
+        node = pawl__map_next(&push->channels, NULL);
+    }
+    while (node != NULL) {
+        struct pawl__subscription *subscription = subscription_of(node);
+        node = pawl__map_next(&push->channels, node);
+        if (subscription->place == place) {
+            end(push, subscription, &effects);
+        }
     }
 }
 
@@ -181,16 +280,16 @@ static void tell_if_all_renewed(struct pawl__push *push)
 
 void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
 {
-    struct pawl__map_node *node = pawl__map_next(&push->places, NULL);
+    struct pawl__map_node *node = pawl__map_next(&push->channels, NULL);
     push->heard_us = now_us;
     push->pong_us = PAWL__NEVER;
     push->renewed_count = 0;
     while (node != NULL) {
-        struct pawl__redis_place *place = place_of(node);
-        node = pawl__map_next(&push->places, node);
-        const bool renewed = place->watch == NULL;
-        subscribe(push, place, effects);
-        if (renewed && place->stage == PAWL__WATCH_SENT) {
+        struct pawl__subscription *subscription = subscription_of(node);
+        node = pawl__map_next(&push->channels, node);
+        const bool renewed = subscription->watch == NULL;
+        subscribe(push, subscription, effects);
+        if (renewed && subscription->stage == PAWL__WATCH_SENT) {
             ask_at(push, push->ask_count - 1)->renewed = true;
             push->renewed_count++;
         }
@@ -202,15 +301,15 @@ void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__eff
 static void refuse_waiting(struct pawl__push *push, pawl_status status, bool again,
     const char *sentence, struct pawl__effects *effects)
 {
-    struct pawl__map_node *node = pawl__map_next(&push->places, NULL);
+    struct pawl__map_node *node = pawl__map_next(&push->channels, NULL);
     while (node != NULL) {
-        struct pawl__redis_place *place = place_of(node);
-        node = pawl__map_next(&push->places, node);
-        if (place->watch != NULL) {
-            refuse(push, place, status, again, sentence, effects);
+        struct pawl__subscription *subscription = subscription_of(node);
+        node = pawl__map_next(&push->channels, node);
+        if (subscription->watch != NULL) {
+            refuse(push, subscription, status, again, sentence, effects);
         } else {
-            place->stage = PAWL__WATCH_WANTED;
-            atomic_store(&place->subscribed, false);
+            subscription->stage = PAWL__WATCH_WANTED;
+            set_heard(subscription, false);
         }
     }
 }
@@ -218,11 +317,11 @@ static void refuse_waiting(struct pawl__push *push, pawl_status status, bool aga
 void pawl__push_refuse_all(
     struct pawl__push *push, const char *sentence, struct pawl__effects *effects)
 {
-    struct pawl__map_node *node = pawl__map_next(&push->places, NULL);
+    struct pawl__map_node *node = pawl__map_next(&push->channels, NULL);
     while (node != NULL) {
-        struct pawl__redis_place *place = place_of(node);
-        node = pawl__map_next(&push->places, node);
-        refuse(push, place, PAWL_UNAVAILABLE, true, sentence, effects);
+        struct pawl__subscription *subscription = subscription_of(node);
+        node = pawl__map_next(&push->channels, node);
+        refuse(push, subscription, PAWL_UNAVAILABLE, true, sentence, effects);
     }
 }
 
@@ -244,27 +343,29 @@ void pawl__push_lose(struct pawl__push *push, int64_t now_us, pawl_status status
     push->ask_head = 0;
     push->ask_count = 0;
     refuse_waiting(push, status, true, sentence, effects);
-    push->missed = push->places.count > 0;
+    push->missed = push->channels.count > 0;
     pawl__link_drop(&push->link, now_us);
 }
 
 /* ===== What arrives ===== */
 
 static void confirmed(
-    struct pawl__push *push, struct pawl__redis_place *place, struct pawl__effects *effects)
+    struct pawl__push *push, struct pawl__subscription *subscription, struct pawl__effects *effects)
 {
-    place->stage = PAWL__WATCH_CONFIRMED;
-    atomic_store(&place->subscribed, true);
-    struct pawl__op *op = take_watch(push, place);
+    subscription->stage = PAWL__WATCH_CONFIRMED;
+    set_heard(subscription, true);
+    struct pawl__op *op = take_watch(push, subscription);
     if (op != NULL) {
         op->answer = PAWL__DONE;
         pawl__effects_end(effects, op);
     }
 }
 
-static void denied(struct pawl__push *push, struct pawl__redis_place *place, const char *text,
-    size_t text_size, struct pawl__effects *effects)
+static void denied(struct pawl__push *push, struct pawl__subscription *subscription,
+    const char *text, size_t text_size, struct pawl__effects *effects)
 {
+    const struct pawl__redis_place *place = subscription->place;
+    const struct pawl__map_node *channel = &subscription->node;
     const struct pawl__verdict verdict = pawl__redis_judge(
         text, text_size, place->place.name, place->place.name_size, push->config->password);
     char shown[SHOWN_SIZE];
@@ -273,21 +374,21 @@ static void denied(struct pawl__push *push, struct pawl__redis_place *place, con
     snprintf(sentence, sizeof sentence,
         "the user may not subscribe to '%s'; add the right with: redis-cli ACL SETUSER %s "
         "+subscribe '&redisson_lock__channel:*'",
-        pawl__printable(place->channel.bytes, place->channel.size, shown, sizeof shown),
+        pawl__printable(channel->key, channel->key_size, shown, sizeof shown),
         pawl__shell_word(push->config->shown_user, user, sizeof user));
-    refuse(push, place, verdict.status, verdict.again,
+    refuse(push, subscription, verdict.status, verdict.again,
         verdict.status == PAWL_DENIED || verdict.sentence == NULL ? sentence : verdict.sentence,
         effects);
     pawl__free(verdict.sentence);
 }
 
-static void add_woken(struct pawl__push *push, const struct pawl__redis_place *place)
+static void add_woken(struct pawl__push *push, const struct pawl__subscription *subscription)
 {
-    const uint16_t size = (uint16_t)place->place.name_size;
-    _Static_assert(PAWL__NAME_SIZE_MAX <= UINT16_MAX, "a name's size fits");
+    const struct pawl__place *place = &subscription->place->place;
+    const struct pawl__woken woken = {subscription->id, place->name_size};
     const size_t before = pawl__buffer_size(&push->woken);
-    if (!pawl__buffer_append(&push->woken, &size, sizeof size) ||
-        !pawl__buffer_append(&push->woken, place->place.name, size)) {
+    if (!pawl__buffer_append(&push->woken, &woken, sizeof woken) ||
+        !pawl__buffer_append(&push->woken, place->name, place->name_size)) {
         pawl__buffer_truncate(&push->woken, before);
         push->wake_all = true; /* for want of memory everybody looks */
     }
@@ -300,9 +401,9 @@ static void take_message(struct pawl__push *push, const struct pawl__resp_node *
         return;
     }
     struct pawl__map_node *node = pawl__map_find(
-        &push->places, pawl__resp_text(&push->link.reader, channel), channel->text_size);
+        &push->channels, pawl__resp_text(&push->link.reader, channel), channel->text_size);
     if (node != NULL) {
-        add_woken(push, place_of(node));
+        add_woken(push, subscription_of(node));
     }
 }
 
@@ -319,11 +420,11 @@ static bool take_answer(struct pawl__push *push, const struct pawl__resp_node *r
     if (!error && oldest.kind != kind) {
         return false;
     }
-    if (oldest.place != NULL && error) {
-        denied(push, oldest.place, pawl__resp_text(&push->link.reader, reply), reply->text_size,
-            effects);
-    } else if (oldest.place != NULL) {
-        confirmed(push, oldest.place, effects);
+    if (oldest.subscription != NULL && error) {
+        denied(push, oldest.subscription, pawl__resp_text(&push->link.reader, reply),
+            reply->text_size, effects);
+    } else if (oldest.subscription != NULL) {
+        confirmed(push, oldest.subscription, effects);
     }
     tell_if_all_renewed(push);
     return true;
@@ -384,9 +485,9 @@ static int64_t watch_due(const struct pawl__push *push)
     if (atomic_load(push->watches_open) == 0) {
         return due_us;
     }
-    for (struct pawl__map_node *node = pawl__map_next(&push->places, NULL); node != NULL;
-         node = pawl__map_next(&push->places, node)) {
-        const struct pawl__op *op = place_of(node)->watch;
+    for (struct pawl__map_node *node = pawl__map_next(&push->channels, NULL); node != NULL;
+         node = pawl__map_next(&push->channels, node)) {
+        const struct pawl__op *op = subscription_of(node)->watch;
         due_us = op != NULL ? pawl__min64(due_us, op->deadline_us) : due_us;
     }
     return due_us;
@@ -399,7 +500,7 @@ static int64_t health_due(const struct pawl__push *push)
 
 int64_t pawl__push_due(const struct pawl__push *push)
 {
-    if (push->places.count == 0) {
+    if (push->channels.count == 0) {
         return PAWL__NEVER;
     }
     const bool ready = push->link.state == PAWL__LINK_READY;
@@ -428,7 +529,7 @@ void pawl__push_check_time(struct pawl__push *push, int64_t now_us, struct pawl_
             refuse_waiting(
                 push, PAWL_UNAVAILABLE, true, "no push connection to the server in time", effects);
         }
-    } else if (ready && push->places.count > 0 && now_us >= health_due(push)) {
+    } else if (ready && push->channels.count > 0 && now_us >= health_due(push)) {
         ask_for_life(push, now_us, effects);
     }
 }

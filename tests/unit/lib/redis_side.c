@@ -22,7 +22,6 @@ static void on_complete(struct pawl__host *host, struct pawl__op *ops)
 
 static void on_wake(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
 {
-    (void)id;
     struct side *side = side_of(host);
     if (name == NULL) {
         atomic_fetch_add(&side->wakes_of_all, 1);
@@ -30,6 +29,7 @@ static void on_wake(struct pawl__host *host, const char *name, size_t name_size,
     }
     pthread_mutex_lock(&side->mutex);
     snprintf(side->woken, sizeof side->woken, "%.*s", (int)name_size, name);
+    side->woken_id = id;
     pthread_mutex_unlock(&side->mutex);
     atomic_fetch_add(&side->wakes, 1);
 }
@@ -192,13 +192,19 @@ void place_discard(struct pawl__place *place)
     free(place);
 }
 
-struct pawl__place *place_open(struct side *side, const char *name)
+struct pawl__place *place_open_as(struct side *side, const char *name, enum pawl__family family)
 {
     struct pawl__place *place = place_make(name, strlen(name));
+    place->family = family;
     if (pawl__engine_redis.place_open(side->self, place) != PAWL_OK) {
         support_fail("cannot open '%s': %s", name, pawl__error_text());
     }
     return place;
+}
+
+struct pawl__place *place_open(struct side *side, const char *name)
+{
+    return place_open_as(side, name, PAWL__FAMILY_MUTEX);
 }
 
 void place_close(struct side *side, struct pawl__place *place)

@@ -40,7 +40,8 @@ struct side {
     void *self;
     pthread_mutex_t mutex; /* guards the texts */
     char log[1024];        /* all that was logged, line by line, as far as it fits */
-    char woken[64];        /* the last name that was woken */
+    char woken[64];        /* the last name that was woken, */
+    uint64_t woken_id;     /* and for whom */
     _Atomic unsigned wakes;
     _Atomic unsigned wakes_of_all;
     _Atomic unsigned reconnects;
@@ -76,7 +77,8 @@ bool side_logged(struct side *side, const char *part);
 
 struct pawl__place *place_make(const char *name, size_t name_size); /* not opened */
 void place_discard(struct pawl__place *place);
-struct pawl__place *place_open(struct side *side, const char *name);
+struct pawl__place *place_open(struct side *side, const char *name); /* of a mutex */
+struct pawl__place *place_open_as(struct side *side, const char *name, enum pawl__family family);
 void place_close(struct side *side, struct pawl__place *place);
 
 /* ===== Calls ===== */

@@ -4,8 +4,9 @@
 --
 -- KEYS   1 the token counter, 2 the lock
 -- ARGV   1 the owner string, 2 the lease in ms, 3 how long a new token counter lives in s
---        (0: ever), 4 what no token may be below (see parts/token.lua)
--- Result > 0  granted: the token
+--        (0: ever), 4 what no token may be below (see parts/token.lua), 5 (may be missing) how
+--        many tokens in a row are for this grant
+-- Result > 0  granted: the token, the first of the row
 --        -1   held by somebody else, nobody knows for how long (the key has no TTL)
 --        < -1 held by somebody else for -2 - result ms at most
 --
@@ -20,6 +21,8 @@ if not free and redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then
 end
 local asked, counter_ttl, floor = not free, ARGV[3], ARGV[4]
 --include token
+local more = ARGV[5] and ARGV[5] - 1 or 0
+--include row
 if free then
     redis.call('HSET', KEYS[2], ARGV[1], 1)
 end

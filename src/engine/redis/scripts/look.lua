@@ -4,20 +4,27 @@
 --
 -- KEYS   1 the key
 -- ARGV   1 the token counter, 2 the channel of a mutex, 3 the channel of a read/write lock, if the
---        key is one
--- Result an array: what it is (free, mutex, read, write, other), and unless it is other: the TTL in
---        ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not to
---        be known), and for each holder its owner string and its count
+--        key is one, 4 the queue of a fair lock
+-- Result an array: what it is (free, mutex, fair, read, write, plain, other; fair: somebody waits
+--        in its queue, whether it is held or not), and unless it is other: the TTL in ms (-1:
+--        none, -2: free), the token counter ('0': none), how many clients wait (-1: not to be
+--        known), and for each holder its owner string and its count
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
--- strings and whose values are numbers. What is anything else is somebody's data: it may be large,
--- so it is told by its first few bytes that it is no lock, and nothing of it is sent. Only the lock
--- itself is a key of this script: a user who may not see the counter or count the subscribers still
--- sees the lock.
+-- strings and whose values are numbers; or it is a string that is nothing but an owner string, and
+-- has a TTL. What is anything else is somebody's data: it may be large, so it is told by its first
+-- few bytes that it is no lock, and nothing of it is sent. Only the lock itself is a key of this
+-- script: a user who may not see the counter or count the subscribers still sees the lock. A fair
+-- lock that nobody waits for cannot be told from a mutex.
 local key = KEYS[1]
 local size = redis.pcall('HLEN', key)
 if type(size) ~= 'number' then
-    return string.find(size['err'], 'WRONGTYPE', 1, true) and {'other'} or size
+    if not string.find(size['err'], 'WRONGTYPE', 1, true) then
+        return size
+    end
+    local owner, ttl = redis.pcall('GETRANGE', key, 0, 63), redis.call('PTTL', key)
+    local uuid = type(owner) == 'string' and string.match(owner, '^(%x[%x%-]+):%d+$')
+    return uuid and #uuid == 36 and ttl >= 0 and {'plain', ttl, '0', -1, owner, '1'} or {'other'}
 end
 local what = 'mutex'
 if size == 0 then
@@ -30,8 +37,13 @@ elseif size > 1 then
 end
 local token = redis.pcall('GET', ARGV[1])
 local heard = redis.pcall('PUBSUB', 'NUMSUB', ARGV[(what == 'read' or what == 'write') and 3 or 2])
+local waiters = type(heard) == 'table' and heard[2] or -1
+local queued = size <= 1 and redis.pcall('LLEN', ARGV[4])
+if type(queued) == 'number' and queued > 0 then
+    what, waiters = 'fair', queued
+end
 local answer = {what, redis.call('PTTL', key), type(token) == 'string' and token or '0',
-    type(heard) == 'table' and heard[2] or -1}
+    waiters}
 local fields = {}
 if size > 64 then
     local page = redis.call('HSCAN', key, 0, 'COUNT', 64)[2]
@@ -51,4 +63,4 @@ for i = 1, math.min(#fields, 65) do
         end
     end
 end
-return (what == 'free' or #answer > 4) and answer or {'other'}
+return (size == 0 or #answer > 4) and answer or {'other'}

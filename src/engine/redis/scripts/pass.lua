@@ -6,8 +6,9 @@
 -- ARGV   1 the channel, 2 the owner string that releases, 3 the heir's owner string, 4 the heir's
 --        lease in ms, 5 how long a new token counter lives in s (0: ever), 6 what no token may be
 --        below (see parts/token.lua), 7 how many of the channel's subscribers are the client
---        itself, or -1: do not ask others at all
--- Result > 0 passed on: the heir's token
+--        itself, or -1: do not ask others at all, 8 (may be missing) how many tokens in a row are
+--        for this grant
+-- Result > 0 passed on: the heir's token, the first of the row
 --        0   the tenure does not hold it
 --        -1  others wait: the tenure is released and the lock is free
 --
@@ -30,6 +31,8 @@ if not passed and ARGV[7] ~= '-1' then
 end
 local asked, counter_ttl, floor = passed, ARGV[5], ARGV[6]
 --include token
+local more = ARGV[8] and ARGV[8] - 1 or 0
+--include row
 if passed then
     redis.call('PEXPIRE', KEYS[2], ARGV[4])
     return token

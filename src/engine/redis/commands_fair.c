@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations on fair locks as commands. The place's block has queue and times between lock and
+ * channel (place.h), so here too one copy has them all. Replies are those of a mutex (answers.c).
+ */
+#include "engine/redis/commands_fair.h"
+
+#include "engine/redis/commands_write.h"
+
+static bool put_acquire(const struct pawl__commands *commands, struct pawl__buffer *out,
+    const struct pawl__op *op, bool whole)
+{
+    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    char *at = begin(out, &commands->acquire_fair, &pawl__script_acquire_fair, whole,
+        place->parts_size + REST_SIZE_MAX);
+    if (at == NULL) {
+        return false;
+    }
+    at = write_parts(at, place, 0, place->channel_at);
+    at = write_owner(at, commands, op->id);
+    at = write_lease(at, op->lease_us);
+    at = write_number(at, commands->token_ttl_s);
+    at = write_number(at, commands->token_floor);
+    at = write_number(at, PAWL__FAIR_WAIT_MS);
+    return finish(out, write_number(at, op->queue ? 1 : 0));
+}
+
+static bool put_release(const struct pawl__commands *commands, struct pawl__buffer *out,
+    const struct pawl__op *op, bool whole)
+{
+    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    char *at = begin(out, &commands->release_fair, &pawl__script_release_fair, whole,
+        place->parts_size + REST_SIZE_MAX);
+    if (at == NULL) {
+        return false;
+    }
+    at = write_parts(at, place, place->lock_at, place->parts_size);
+    at = write_owner(at, commands, op->id);
+    return finish(out, write_number(at, PAWL__FAIR_WAIT_MS));
+}
+
+static bool put_break(const struct pawl__commands *commands, struct pawl__buffer *out,
+    const struct pawl__op *op, bool whole)
+{
+    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    char *at = begin(out, &commands->break_fair, &pawl__script_break_fair, whole,
+        place->parts_size + REST_SIZE_MAX);
+    return at != NULL && finish(out, write_parts(at, place, place->lock_at, place->parts_size));
+}
+
+bool pawl__command_put_fair(const struct pawl__commands *commands, struct pawl__buffer *out,
+    const struct pawl__op *op, bool whole)
+{
+    assert(pawl__command_is_fair(op->kind));
+    return op->kind == PAWL__OP_ACQUIRE   ? put_acquire(commands, out, op, whole)
+           : op->kind == PAWL__OP_RELEASE ? put_release(commands, out, op, whole)
+                                          : put_break(commands, out, op, whole);
+}
