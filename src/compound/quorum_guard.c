@@ -44,6 +44,7 @@ static bool identify(const struct pawl__node *node, struct pawl__server_identity
 static void describe(const struct pawl__standing *standing, char *out, size_t size)
 {
     const int64_t left_us = standing->votes_us - pawl__now_us();
+    const long long seconds = left_us / 1000000 + 1;
     if (!standing->reviewed) {
         snprintf(out, size, "has restarted, and is being looked at");
     } else if (standing->twin) {
@@ -52,7 +53,7 @@ static void describe(const struct pawl__standing *standing, char *out, size_t si
         snprintf(out, size,
             "has restarted and may have forgotten holds, so it does not vote for %lld s more (it "
             "would with appendfsync always, or restart_guard 'warn')",
-            (long long)(left_us / 1000000 + 1));
+            seconds);
     } else {
         snprintf(out, size, "is a replica");
     }

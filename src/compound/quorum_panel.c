@@ -187,7 +187,7 @@ static bool reads_for(const struct pawl__ballot *ballot)
 static void read_some(struct pawl__panel *panel, int64_t deadline_us)
 {
     struct pollfd fds[1 + PAWL__QUORUM_MAX * PAWL__POLL_MAX];
-    size_t first[PAWL__QUORUM_MAX];
+    size_t first[PAWL__QUORUM_MAX] = {0};
     size_t fd_count = 1;
     int64_t due_us = deadline_us;
     for (size_t i = 0; i < panel->count; i++) {
