@@ -274,6 +274,7 @@ const struct pawl__engine pawl__engine_redis = {
     .sessions = false,
     .passes = true,
     .raises = true,
+    .rows = true,
     .open = redis_open,
     .connect = redis_connect,
     .stop = redis_stop,
