@@ -167,13 +167,17 @@ PAWL_API pawl_status pawl_client_dispatch(pawl_client *client);
 /* One named lock, of one kind, through one client. */
 typedef struct pawl_lock pawl_lock;
 
+/* What kind of lock it is. In one client a name has one kind at a time, but for READ and WRITE,
+ * which belong together: many may read, one may write. Who writes may read as well, and goes on
+ * reading when the write hold is released; who reads and asks to write gets PAWL_DEADLOCK. Kinds
+ * that an engine cannot keep are PAWL_UNSUPPORTED at open. */
 typedef enum pawl_kind {
     PAWL_MUTEX = 0, /* Redisson's lock: hash, hold count, publish on release */
-    PAWL_FAIR = 1,
+    PAWL_FAIR = 1,  /* whoever has waited longest is next, over all processes */
     PAWL_READ = 2,
     PAWL_WRITE = 3,
-    PAWL_SPIN = 4,
-    PAWL_PLAIN = 5 /* the textbook Redis lock: SET key token NX PX, compare-and-delete */
+    PAWL_SPIN = 4, /* a mutex whose release tells nobody: waiters ask again and again */
+    PAWL_PLAIN = 5 /* the textbook Redis lock: SET key token NX PX, compare-and-delete; no token */
 } pawl_kind;
 
 /* Who holds: the calling thread, as with a pthread_mutex_t, or the handle, whatever the thread. */
@@ -208,19 +212,24 @@ typedef struct pawl_lock_options {
     int64_t lease_ms;         /* how long the lock outlives a holder that died; 10 or more */
     bool renew;               /* extended in the background, every third of the lease, while held */
     int64_t max_hold_ms;      /* the lease never reaches beyond acquire + this; 0: no limit */
-    unsigned handoff; /* passes inside this process before others get a turn; 0: the default */
+    unsigned handoff; /* PAWL_MUTEX: inside this process it changes hands so often without a word to
+                         the backend before others get a turn; 0: each time the backend is told */
     bool release_unawaited; /* release returns when sent; a loss found later comes by on_lost */
     int64_t warn_ms;        /* on_risk when less than this is left and renewal is failing;
                                0: a third of the lease */
     pawl_event_callback on_risk; /* once each time that the hold comes into danger */
     pawl_event_callback on_lost; /* exactly once for every hold that is lost */
     void *event_arg;
+    /* For pawl_lock_open_quorum() alone. */
+    int64_t node_timeout_ms;  /* how long one server's grant is waited for; 0: 50 */
+    int64_t max_lease_ms;     /* no lease is longer than this, by anybody; 0: 30000 */
+    pawl_guard restart_guard; /* about servers that have restarted and may have forgotten holds */
 } pawl_lock_options;
 
 #define PAWL_LOCK_OPTIONS_INIT                                                                \
     {                                                                                         \
         sizeof(pawl_lock_options), PAWL_MUTEX, PAWL_OWNER_THREAD, PAWL_REENTRY_DEFAULT, NULL, \
-            30000, true, 0, 0, false, 0, NULL, NULL, NULL                                     \
+            30000, true, 0, 0, false, 0, NULL, NULL, NULL, 0, 0, PAWL_GUARD_ENFORCE           \
     }
 
 /* Open a lock by its name: 1 to 1024 bytes, no NUL. This asks nothing of the backend but, where the
@@ -231,6 +240,27 @@ typedef struct pawl_lock_options {
  * same client and name in the same thread re-enters, and the options of the first acquire rule. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
     pawl_client *client, const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
+
+/* Redlock: one lock that a majority of independent servers keeps, 1 to 15 of them, a client for
+ * each. Of 2n + 1 servers n may fail. All are asked at once, and the lock is the caller's as soon
+ * as a majority has granted it; its token is the greatest of theirs. docs/redlock.md says when this
+ * is worth its price.
+ *
+ * Of the options, kind must be PAWL_MUTEX, and same_owner_as and handoff are not for this. lease_ms
+ * may not be longer than max_lease_ms, which has to be the same in all programs that use the lock:
+ * a server that restarts and may have forgotten what it had granted does not vote before
+ * max_lease_ms have passed since it was first seen, so that nobody's hold can be among what it
+ * forgot. It may at once if it is durable (appendonly with appendfsync always, or ?durable=1 in its
+ * URL). restart_guard: PAWL_GUARD_WARN lets it vote and logs that, PAWL_GUARD_OFF lets it vote.
+ *
+ * All calls on a lock can be used. A hold belongs to the handle and the owner: another handle of
+ * the same quorum and name contends, also in the same thread. PAWL_REFUSED from an acquire: too
+ * many servers have just restarted; the sentence names them and the seconds left. on_risk and
+ * on_lost are about the majority. Callbacks run on a thread of this lock, whatever the clients'
+ * options say. The clients stay the caller's, and should be closed after the lock. WAITS: connect
+ * timeout + timeout, for each server. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_quorum(pawl_client *const clients[], size_t count,
+    const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
 
 /* End the waits on this handle with PAWL_CANCELED, release what was acquired through it and not yet
  * released, and free it. No callback of this handle starts afterwards, but `done` of an
@@ -297,6 +327,205 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_release_async(
 
 /* End every wait on this handle that began before the call, with PAWL_CANCELED. */
 PAWL_API void pawl_lock_cancel(pawl_lock *lock);
+
+/* ===== Several locks at once ===== */
+
+#define PAWL_MULTI_MAX 1024 /* members of a multi-lock */
+
+/* A lock that is held when all of its members are: 1 to PAWL_MULTI_MAX locks of one or several
+ * clients, of any kind, all of them with the same sort of owner. No name twice on one backend.
+ *
+ * Acquire: all or none. Whatever ends it but PAWL_OK, nothing is held through it afterwards; in the
+ * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
+ * in the same order, by name, whatever the order here: two multi-locks never wait for each other.
+ * PAWL_LOST: a member with a fixed lease was lost while others were waited for. WAITS: max(wait_ms,
+ * timeout), and a timeout to give back what it had; for each client.
+ *
+ * It makes the members themselves held by the caller: ask them for tokens. The multi-lock's own
+ * token is 0, its remaining time the least of its members', its owner string that of locks[0].
+ * Release releases every member, whatever happens with others, and answers the worst: PAWL_LOST if
+ * one was lost. Extend extends all. Inspect: held if every member is held by somebody. Break:
+ * PAWL_UNSUPPORTED, break the member. A member's callbacks tell of its loss.
+ *
+ * The multi-lock has handles of its own: members stay open and the caller's, and may be closed
+ * first (then they call back no more). Members have leases and all the rest, so of the options
+ * only `owner` may differ from the defaults, and must then be the members'. `done` of asynchronous
+ * calls runs as callbacks of the members' clients do, on one of them. WAITS: not, but not to be
+ * called inside a callback. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_multi(
+    pawl_lock *const locks[], size_t count, const pawl_lock_options *options, pawl_lock **lock_out);
+
+/* How the last acquire or release of this member through the multi-lock ended, whichever thread it
+ * was; the index is that of locks[] at open. PAWL_OK before the first. After an acquire that
+ * failed, the member that stopped it shows why, and one that was given back how that ended.
+ * PAWL_INVALID: no such member, or no multi-lock. */
+PAWL_API pawl_status pawl_lock_member_status(const pawl_lock *lock, size_t index);
+
+/* ===== Many keys, few names ===== */
+
+#define PAWL_STRIPES_MAX 65536
+
+/* One of `count` names for a key of any bytes: "<prefix>:<number>", the number in decimal digits,
+ * always 5 of them. The same key gives the same name for the same prefix and count, in every
+ * process, on every machine and in every version. Two keys may get the same name: then their
+ * holders wait for each other, and one thread that locks both re-enters. PAWL_INVALID: count is not
+ * 1 to PAWL_STRIPES_MAX, the name would be longer than 1024 bytes, or `size` has no room for it. */
+PAWL_API PAWL_CHECKED pawl_status pawl_stripe_name(const char *prefix, const void *key,
+    size_t key_size, unsigned count, char *name_out, size_t size);
+
+/* ===== Semaphore: so many at a time ===== */
+
+/* A number of permits under a name, shared by all who open it: up to so many callers, of whatever
+ * process or host, hold one at the same time. Permits belong to nobody: whoever likes may give back
+ * what another has taken, and a process that dies keeps the permits it had, for ever; an operator
+ * gives them back with pawl_semaphore_add(). If that will not do, let the permits have leases.
+ *
+ * A name is a lock, a semaphore or a latch, not two of them (PAWL_INVALID in one client,
+ * PAWL_REFUSED if others use it otherwise). On Redis these are Redisson's RSemaphore,
+ * RPermitExpirableSemaphore and RCountDownLatch. Files keep none of them (PAWL_UNSUPPORTED).
+ *
+ * In every call that counts: if its answer is lost, it is repeated, and counts once nevertheless.
+ * PAWL_UNAVAILABLE: nobody answered in time. An acquire that was granted unheard is then taken back
+ * in the background, a release and a count-down go on; of the others nobody knows whether they were
+ * carried out. The numbers that a backend keeps go from -2147483648 to 2147483647. */
+typedef struct pawl_semaphore pawl_semaphore;
+
+/* One permit that has a lease: its id, 32 hexadecimal digits. */
+typedef struct pawl_permit {
+    char id[33];
+} pawl_permit;
+
+typedef void (*pawl_semaphore_callback)(pawl_semaphore *semaphore, pawl_status status, void *arg);
+
+/* `permits` has `count` entries if the status is PAWL_OK, and is NULL otherwise. */
+typedef void (*pawl_permit_callback)(pawl_semaphore *semaphore, pawl_status status,
+    const pawl_permit *permits, size_t count, void *arg);
+
+typedef struct pawl_semaphore_options {
+    size_t size;      /* set by PAWL_SEMAPHORE_OPTIONS_INIT */
+    bool leased;      /* permits have ids and leases: the pawl_permit_ calls below */
+    int64_t lease_ms; /* leased: how long a permit outlives a holder that died; 10 or more */
+    bool renew; /* leased: extended in the background, every third of the lease, until released
+                   or until this handle is closed */
+    pawl_permit_callback on_lost; /* leased and renewed: once for every permit that is lost, with
+                                     PAWL_LOST and that permit */
+    void *event_arg;
+} pawl_semaphore_options;
+
+#define PAWL_SEMAPHORE_OPTIONS_INIT                                    \
+    {                                                                  \
+        sizeof(pawl_semaphore_options), false, 30000, true, NULL, NULL \
+    }
+
+/* Open a semaphore by its name, as a lock is. This asks nothing of the backend. NULL options: the
+ * defaults. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_open(pawl_client *client, const char *name,
+    const pawl_semaphore_options *options, pawl_semaphore **semaphore_out);
+
+/* End the waits on this handle with PAWL_CANCELED and free it. Permits that were acquired without a
+ * lease stay taken; those with a lease are given back if they were renewed by this handle, and
+ * otherwise end with their leases. WAITS: timeout, and for a callback that is running. */
+PAWL_API pawl_status pawl_semaphore_close(pawl_semaphore *semaphore);
+
+/* Begin with so many permits (0 to 2147483647), unless that was done before: every process may do
+ * it when it starts. set_out, if not NULL, is told whether it was this call. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_set(
+    pawl_semaphore *semaphore, int64_t permits, bool *set_out);
+
+/* So many permits more, or, below 0, fewer. If fewer are free than are to go, the number of free
+ * ones goes below zero, and permits vanish as they come back. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_add(pawl_semaphore *semaphore, int64_t permits);
+
+/* Take all permits that are free, and say how many. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_drain(
+    pawl_semaphore *semaphore, int64_t *permits_out);
+
+/* How many permits are free; 0 if nobody has set any. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_available(
+    pawl_semaphore *semaphore, int64_t *permits_out);
+
+/* Take so many permits (1 to 2147483647), all or none. wait_ms is PAWL_TRY, PAWL_FOREVER or
+ * milliseconds, as for a lock. PAWL_BUSY: fewer are free. Callers of one process who wait are
+ * served in their order, so that one who wants many is not starved by those who want few. Not for
+ * leased permits (PAWL_INVALID). WAITS: max(wait_ms, timeout). */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire(
+    pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms);
+
+/* Give so many permits back. Nobody checks that the caller had as many. PAWL_UNAVAILABLE: not
+ * confirmed; it is repeated in the background for as long as the client is open, but not for more
+ * than a minute after it may have been heard. WAITS: timeout. */
+PAWL_API pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits);
+
+/* The same as acquire without waiting. If it returns PAWL_OK, `done` is called exactly once;
+ * otherwise never. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore,
+    int64_t permits, int64_t wait_ms, pawl_semaphore_callback done, void *arg);
+
+/* End every wait on this handle that began before the call, with PAWL_CANCELED. */
+PAWL_API void pawl_semaphore_cancel(pawl_semaphore *semaphore);
+
+/* ===== Permits that have a lease (options.leased) ===== */
+
+#define PAWL_PERMITS_MAX 1000 /* in one call */
+
+/* Take `count` permits (1 to PAWL_PERMITS_MAX), all or none, for lease_ms from now. Their ids are
+ * put into permits_out, which has room for as many. A permit that is not released comes back when
+ * its lease is over; unless renew is off that is only after this process has died, or could not
+ * reach the backend for so long. WAITS: max(wait_ms, timeout). */
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire(
+    pawl_semaphore *semaphore, size_t count, int64_t wait_ms, pawl_permit *permits_out);
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire_async(
+    pawl_semaphore *semaphore, size_t count, int64_t wait_ms, pawl_permit_callback done, void *arg);
+
+/* Give permits back by their ids, whoever took them. PAWL_LOST: at least one of them was not out
+ * any more, because its lease had ended (or it had been released, or never given); the others are
+ * released. PAWL_UNAVAILABLE: as for pawl_semaphore_release(). WAITS: timeout. */
+PAWL_API pawl_status pawl_permit_release(
+    pawl_semaphore *semaphore, const pawl_permit *permits, size_t count);
+
+/* Make them last at least lease_ms from now; nothing ever shortens a lease. PAWL_LOST: at least one
+ * is not out any more; the others are extended. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_extend(
+    pawl_semaphore *semaphore, const pawl_permit *permits, size_t count, int64_t lease_ms);
+
+/* ===== Latch: wait until so much has happened ===== */
+
+/* A number under a name that is set once and counted down; who waits goes on when it has reached
+ * zero. A latch that nobody has set is at zero. */
+typedef struct pawl_latch pawl_latch;
+
+typedef void (*pawl_latch_callback)(pawl_latch *latch, pawl_status status, void *arg);
+
+/* Open a latch by its name, as a lock is. This asks nothing of the backend. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_open(
+    pawl_client *client, const char *name, pawl_latch **latch_out);
+
+/* End the waits on this handle with PAWL_CANCELED and free it. WAITS: for a callback that is
+ * running. */
+PAWL_API pawl_status pawl_latch_close(pawl_latch *latch);
+
+/* Set it to 1 to 2147483647, unless it is set already and has not reached zero. set_out, if not
+ * NULL, is told whether it was this call. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_set(pawl_latch *latch, int64_t count, bool *set_out);
+
+/* One less. At zero, and on a latch that nobody has set, it does nothing. PAWL_UNAVAILABLE: as for
+ * pawl_semaphore_release(). WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_count_down(pawl_latch *latch);
+
+/* What is left to be counted down. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_count(pawl_latch *latch, int64_t *count_out);
+
+/* Wait until it is at zero. PAWL_BUSY: it was not within wait_ms. A latch that is set anew before a
+ * caller that waits has seen it at zero keeps that caller waiting. WAITS: max(wait_ms, timeout). */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_wait(pawl_latch *latch, int64_t wait_ms);
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_wait_async(
+    pawl_latch *latch, int64_t wait_ms, pawl_latch_callback done, void *arg);
+
+/* Forget what is left: the latch is at zero, and who waits goes on. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_reset(pawl_latch *latch);
+
+/* End every wait on this handle that began before the call, with PAWL_CANCELED. */
+PAWL_API void pawl_latch_cancel(pawl_latch *latch);
 
 /* ===== For operators ===== */
 

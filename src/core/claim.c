@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "core/tally.h"
 
 #include <assert.h>
 #include <string.h>
@@ -111,7 +112,12 @@ static void enter_instead(struct pawl__machine *machine, struct pawl__tenure *te
     pawl__hold_enter(machine, tenure, request, now_us);
 }
 
-/* Requests of an owner that has just got the lock: they re-enter. */
+static bool is_claiming(const struct pawl__tenure *tenure)
+{
+    return tenure->state == PAWL__TENURE_CLAIMING || tenure->state == PAWL__TENURE_WAITING;
+}
+
+/* Requests of an owner that has just got the lock: they re-enter, or hear that they may not. */
 void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
@@ -123,6 +129,11 @@ void pawl__claim_twins_enter(
         if (other->owner == tenure->owner) {
             enter_instead(machine, tenure, other->request, now_us);
         }
+    }
+    struct pawl__tenure *active = name->active;
+    if (active != NULL && active != tenure && active->owner == tenure->owner &&
+        is_claiming(active)) {
+        enter_instead(machine, tenure, active->request, now_us); /* it writes, and we read */
     }
     struct pawl__list *node = name->queue.next;
     while (name->twins > 0 && node != &name->queue) {
@@ -198,7 +209,7 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
 void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
     struct pawl__name *name = request->handle->name;
-    if (request->handle->closed) {
+    if (request->handle->closed || (request->stop != NULL && atomic_load(request->stop))) {
         pawl__finish(machine, request, PAWL_CANCELED, NULL);
         return;
     }
@@ -278,7 +289,8 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
     if (tenure->main.tokens == 0) {
         tenure->main.tokens = pawl__claim_tokens(tenure); /* asked again, it is the same question */
     }
-    tenure->main.queue = !is_try(tenure->request);
+    tenure->main.queue =
+        tenure->name->place->family == PAWL__FAMILY_FAIR && !is_try(tenure->request);
     tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
     tenure->main.lease_us = tenure->lease_us;
@@ -299,8 +311,8 @@ static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenur
 static bool is_called(const struct pawl__tenure *tenure)
 {
     const struct pawl__name *name = tenure->name;
-    return (name->watch == PAWL__WATCHED && name->wakes != tenure->wakes) ||
-           pawl__ear_called(tenure);
+    const bool listens = name->watch == PAWL__WATCHED || tenure->ear != NULL;
+    return (listens && name->wakes != tenure->wakes) || pawl__ear_called(tenure);
 }
 
 /* How long to sleep if nobody calls. */
@@ -582,5 +594,6 @@ void pawl__machine_cancel(
         cancel_one(machine, active->heir != NULL ? active->heir->request : NULL, handle, now_us);
         cancel_one(machine, active->request, handle, now_us);
     }
+    pawl__tally_cancel(machine, handle, now_us);
     pawl__settle(machine, now_us);
 }

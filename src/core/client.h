@@ -30,6 +30,9 @@ struct pawl_lock {
     char *name;             /* for sentences; the handle's own record may go first */
     uint64_t forks;         /* of the process that opened it */
     const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
+    void (*nudge)(struct pawl_lock *lock);   /* of a part of a composite: instead of on_risk and
+                                                on_lost, with the client's mutex held; NULL: none */
+    struct pawl_lock *stands_for;            /* whose callbacks are called for it; NULL: its own */
     _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
     pawl_event_callback on_risk;
     pawl_event_callback on_lost;
@@ -42,6 +45,7 @@ struct pawl__async {
     struct pawl_lock *lock;
     pawl_callback done;
     void *arg;
+    bool kept; /* not to be freed: it is part of something that `done` takes care of */
 };
 
 struct pawl__keeper {
@@ -71,7 +75,8 @@ struct pawl__courier {
 struct pawl_client {
     struct pawl__host host; /* first: engines give us back its address */
     const struct pawl__engine *engine;
-    void *self; /* the engine's */
+    void *self;    /* the engine's */
+    char *backend; /* what the URL names, without secrets and settings */
     uint64_t forks;
     struct pawl__list registered; /* guarded by the registry */
     _Atomic unsigned calls;       /* under way; see call.c */
@@ -92,7 +97,7 @@ struct pawl_client {
 /* What a step of the machine left to do. */
 struct pawl__todo {
     struct pawl__op *ops;
-    struct pawl__list finished; /* requests of blocking callers */
+    struct pawl__list finished; /* requests of blocking callers, and with a hook */
     struct pawl__list dead;
     bool kick; /* the keeper has to look earlier than it meant to */
 };
@@ -136,8 +141,22 @@ void pawl__lock_close(struct pawl_lock *lock);
  * as a duration, PAWL__NEVER, or 0 for a try). The status; a failure sets the last error. */
 pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request);
 
+/* The same for several requests, in two steps: all are asked in one go, so that together they take
+ * hardly longer than one. Each has a waiter of its own (initialized), unless it is asynchronous:
+ * those are not awaited. `driven`: the calling thread awaits them at once. */
+void pawl__call_ask_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count, bool driven);
+void pawl__call_await_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count);
+
 /* Set the last error to what the request ended with. */
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request);
+
+/* Start it and return; its hook tells when it has finished. */
+void pawl__call_start(struct pawl_client *client, struct pawl__request *request);
+
+/* The calling thread reads for these clients itself: the keeper need not. */
+extern _Thread_local bool pawl__attends;
 
 /* Start it and return; the courier calls back. */
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async);
@@ -153,7 +172,8 @@ bool pawl__courier_init(struct pawl__courier *courier, const pawl_client_options
 void pawl__courier_add_request(
     struct pawl_client *client, struct pawl__request *request); /* mutex held */
 void pawl__courier_add_notice(
-    struct pawl_client *client, struct pawl__notice *notice); /* mutex held */
+    struct pawl_client *client, struct pawl__notice *notice);   /* mutex held */
+void pawl__courier_tell_composites(struct pawl_client *client); /* mutex held */
 void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const char *message);
 void pawl__courier_run(struct pawl_client *client); /* all that is due, on this thread */
 void pawl__courier_wait_for(struct pawl_client *client, const struct pawl_lock *lock);
@@ -161,6 +181,15 @@ void pawl__courier_stop(struct pawl_client *client);
 void pawl__courier_fini(struct pawl__courier *courier);
 
 /* registry.c */
+
+/* A composite that wants to know which threads have ended. */
+struct pawl__registered {
+    struct pawl__list node;
+    void (*gone)(struct pawl__registered *self, uint64_t owner);
+};
+void pawl__registry_note(struct pawl__registered *composite);
+void pawl__registry_forget(struct pawl__registered *composite);
+
 void pawl__registry_add(struct pawl_client *client);
 void pawl__registry_remove(struct pawl_client *client);
 void pawl__registry_count(int by); /* the calling thread holds so many more, or fewer, locks */

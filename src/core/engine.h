@@ -45,6 +45,12 @@ enum pawl__family {
     PAWL__FAMILY_LATCH
 };
 
+/* Is it one of those that count, and know PAWL__OP_TALLY, WATCH and UNWATCH alone? */
+static inline bool pawl__family_counts(enum pawl__family family)
+{
+    return family >= PAWL__FAMILY_SEMAPHORE;
+}
+
 /* One name, as the engine knows it. The core allocates engine->place_size bytes that begin with
  * this struct; what follows is the engine's (prepared keys, a descriptor, ...). A place outlives
  * every operation on it. */
@@ -66,6 +72,9 @@ enum pawl__op_kind {
     PAWL__OP_PASS,    /* if tenure `id` holds: give the lock to tenure `heir_id`, see `offer` */
     PAWL__OP_INSPECT, /* fill op->info */
     PAWL__OP_BREAK,   /* free the lock, whoever holds it, and wake who waits */
+    PAWL__OP_TALLY,   /* count: see struct pawl__tally_ask */
+    PAWL__OP_RAISE,   /* let the token counter be `token` at least, so that the next one is greater;
+                         only for engines that say `raises` */
     PAWL__OP_WATCH,   /* from now on call host->wake() whenever this name may have become free.
                          FAIR: whenever it may be the turn of tenure `id` */
     PAWL__OP_UNWATCH
@@ -85,6 +94,47 @@ enum pawl__answer {
     /* Not answered: op->status and op->error say why. */
     PAWL__FAILED, /* nothing happened in the backend, and nothing will */
     PAWL__UNKNOWN /* it may have happened, or not, or (unless fenced later) may still happen */
+};
+
+/* What a semaphore or a latch is asked. Permits are those of SEMAPHORE and PERMITS. */
+enum pawl__tally_verb {
+    PAWL__TALLY_READ,  /* value: the count; 0 if none was set */
+    PAWL__TALLY_SET,   /* if there is no count: begin with `amount`. GONE: there is one */
+    PAWL__TALLY_ADD,   /* so many permits more, or fewer, and wake who waits */
+    PAWL__TALLY_DRAIN, /* take all permits that are free; value: how many */
+    PAWL__TALLY_TAKE,  /* take `amount` permits, if as many are free; else HELD, see hint_us.
+                          PERMITS: by their ids, and no longer than lease_us from now */
+    PAWL__TALLY_GIVE,  /* give them back and wake who waits. PERMITS: those of the ids that are out;
+                          value: how many of them had time left */
+    PAWL__TALLY_UNDO,  /* the same, if the TAKE of the same number has taken them; if it has not, it
+                          never will */
+    PAWL__TALLY_EXTEND, /* PERMITS: those of the ids that are out last at least lease_us from now;
+                           `gone` says which are not out */
+    PAWL__TALLY_DOWN,   /* LATCH: one less, and wake who waits at zero; value: what is left */
+    PAWL__TALLY_RESET,  /* LATCH: forget it and wake who waits. GONE: nobody had set it */
+    PAWL__TALLY_AWAIT   /* LATCH: DONE: it is at zero. HELD: it is not */
+};
+
+#define PAWL__PERMIT_SIZE 16       /* bytes of an id */
+#define PAWL__PERMITS_AT_ONCE 1000 /* ids in one operation */
+
+struct pawl__permit_id {
+    unsigned char bytes[PAWL__PERMIT_SIZE];
+};
+
+/* The question of a PAWL__OP_TALLY, whose op->id is the number of the request: asked again with the
+ * same number it is the same request. It is carried out once and answers the same, for at least
+ * keep_us. */
+struct pawl__tally_ask {
+    enum pawl__tally_verb verb;
+    int64_t amount;
+    struct pawl__permit_id *ids; /* PERMITS: take, give, undo, extend: `amount` of them */
+    bool *gone;                  /* extend: as many, set by the engine */
+    int64_t keep_us;
+    uint64_t forget; /* the number of an earlier request on this name that nobody will ask again; 0:
+                        none */
+    int64_t value;   /* set by the engine */
+    bool unset;      /* take, HELD: because nobody has set a count */
 };
 
 struct pawl__op {
@@ -115,10 +165,11 @@ struct pawl__op {
                     take effect after this one */
     bool others; /* release: waiters of other clients were told */
     int64_t hint_us; /* HELD: the holder's lease ends in so long; < 0: unknown */
-    uint64_t token;  /* acquire, pass: DONE: the first one */
+    uint64_t token;  /* acquire, pass: DONE: the first one; raise: what is asked */
     char *error; /* a sentence from pawl__format(), or NULL; belongs to the core after completion */
     pawl_lock_info
         *info; /* inspect: filled by the engine: held, hold_count, remaining_ms, token, holder */
+    struct pawl__tally_ask *tally; /* tally: what is asked, and more of the answer */
 
     void *core;      /* the core's: whose operation this is */
     void *engine[2]; /* the engine's while it is pending */
@@ -176,6 +227,26 @@ struct pawl__hint {
 
 #define PAWL__FAMILY_BIT(family) (1U << (family))
 
+#define PAWL__IDENTITY_SIZE 41 /* of a run's name, with its final NUL */
+
+/* A server, from one start to the next. */
+struct pawl__server_identity {
+    char run_id[PAWL__IDENTITY_SIZE]; /* another one after each start */
+    bool replica;
+    bool durable;      /* the user says that it forgets nothing when it restarts */
+    int64_t uptime_us; /* by its own clock, */
+    int64_t clock_us;  /* which said this when */
+    int64_t wall_us;   /* our wall clock said this, */
+    int64_t read_us;   /* and pawl__now_us() this */
+};
+
+/* When a run of another server was first seen. */
+struct pawl__sighting {
+    const char *run_id;
+    int64_t note_us; /* if there is no note of it, note that it was so long ago; < 0: do not */
+    int64_t age_us;  /* so long ago, says the note; < 0: there is none */
+};
+
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
 
 struct pawl__engine {
@@ -187,6 +258,9 @@ struct pawl__engine {
     bool expires;      /* the backend itself ends a lease that is not renewed */
     bool sessions;     /* a renewed hold lives as long as this process: no deadline, no renewals */
     bool passes;       /* knows PAWL__OP_PASS, for the family MUTEX */
+    bool raises;       /* knows PAWL__OP_RAISE */
+    bool rows;         /* gives op->tokens in a row for one grant, without which nothing can be
+                          handed on: the next grant would repeat a token */
     unsigned families; /* it can keep: a bit for each, PAWL__FAMILY_BIT() */
 
     /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the
@@ -226,9 +300,28 @@ struct pawl__engine {
     size_t (*poll)(void *self, struct pollfd *fds, int64_t *due_us);
     void (*pump)(void *self, const struct pollfd *fds, size_t count);
 
+    /* As poll() and pump(), for a caller that waits for answers of several clients at once. Neither
+     * promises anything for later. NULL: answers come without. */
+    size_t (*glance)(void *self, struct pollfd *fds, int64_t *due_us);
+    void (*gather)(void *self);
+
+    /* Where the backend is, for sentences, without credentials: "redis://127.0.0.1:6379". NULL: it
+     * has no place. */
+    void (*where)(void *self, char *out, size_t size);
+
+    /* What is known of the server behind the current connection, without asking it. False: nothing
+     * (yet). NULL: it cannot restart without us. */
+    bool (*identity)(void *self, struct pawl__server_identity *identity_out);
+
     /* For people who look. All of these may block, on the calling thread, and set the last error;
      * several threads may be inside. They never touch the connection that operations go by. NULL:
      * the engine cannot do it. A callback is never called with a mutex of the engine held. */
+
+    /* Does the server remember everything when it restarts? */
+    pawl_status (*durable)(void *self, bool *durable_out);
+
+    /* Since when are these runs of other servers known here? */
+    pawl_status (*seen)(void *self, struct pawl__sighting *sightings, size_t count);
 
     /* Tell of every hold of every lock whose name matches the pattern (NULL: all), until the
      * callback has enough. The engine fills all of an entry. pawl__glob_matches() in base/glob.h

@@ -47,12 +47,16 @@
 #include "base/wait.h"
 #include "core/engine.h"
 
+#include <stdatomic.h>
+
 enum pawl__request_kind {
     PAWL__WANT_ACQUIRE,
     PAWL__WANT_RELEASE,
     PAWL__WANT_EXTEND,
     PAWL__WANT_INSPECT,
-    PAWL__WANT_BREAK
+    PAWL__WANT_BREAK,
+    PAWL__WANT_TALLY, /* of a semaphore or a latch; see tally.h */
+    PAWL__WANT_RAISE  /* let the token counter be `token` at least */
 };
 
 /* Where a request waits, and so what its thread can best do meanwhile. */
@@ -97,16 +101,26 @@ struct pawl__request {
     bool fresh; /* its own call has not returned to the driver yet: needs no nudge */
     bool stood; /* in line behind another caller, before its turn came */
     struct pawl__handle *handle;
-    struct pawl__tenure *tenure; /* acquire, release, extend */
-    struct pawl__errand *errand; /* inspect, break */
-    struct pawl__waiter *waiter; /* of a blocking caller; NULL: asynchronous */
+    struct pawl__tenure *tenure;                 /* acquire, release, extend */
+    struct pawl__errand *errand;                 /* inspect, break, raise */
+    struct pawl__tally *tally;                   /* tally */
+    struct pawl__waiter *waiter;                 /* of a blocking caller; NULL: asynchronous */
+    void (*hook)(struct pawl__request *request); /* the driver's: called when it has finished, with
+                                                    no mutex held; NULL: the courier is */
+    const _Atomic bool *stop; /* acquire: it was canceled before it began; NULL: never is */
     uint64_t owner;
     int64_t start_us;
     int64_t
         wait_us; /* acquire: when patience for the lock ends; == start_us: a try; NEVER: forever */
-    int64_t end_us;           /* when it must have ended, answered or not */
-    int64_t lease_us;         /* extend */
-    pawl_lock_info *info_out; /* inspect */
+    int64_t end_us;                    /* when it must have ended, answered or not */
+    int64_t lease_us;                  /* extend */
+    uint64_t token;                    /* raise */
+    pawl_lock_info *info_out;          /* inspect */
+    enum pawl__tally_verb verb;        /* tally: what is wanted, as in struct pawl__tally_ask */
+    int64_t amount;                    /* tally */
+    const struct pawl__permit_id *ids; /* tally: `amount` of them; copied */
+    struct pawl__list *permits; /* tally: to be kept alive if they are granted; see leases.h */
+    int64_t value;              /* tally: what the backend answered */
     pawl_status status;
     char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the
                     driver */
@@ -128,11 +142,12 @@ struct pawl__handle {
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
-    unsigned handoff;        /* so often it goes to the next here without a word to the backend */
-    unsigned tenures;        /* that began through this handle and exist still */
-    uint64_t through_id;     /* the tenure last acquired through this handle, */
-    unsigned through_handed; /* which one of those with that number, */
-    unsigned through_count;  /* and how often without a release yet */
+    struct pawl__leases *leases; /* of a semaphore: permits that it renews; NULL: it does not */
+    unsigned handoff;       /* so often it goes to the next here without a word to the backend */
+    unsigned tenures;       /* that began through this handle and exist still */
+    uint64_t through_id;    /* the tenure last entered through this handle that began elsewhere, */
+    uint64_t through_owner; /* whose it was then, */
+    unsigned through_count; /* and how often without a release yet */
 };
 
 /* Something to tell the user about a tenure. */
@@ -178,8 +193,8 @@ struct pawl__tenure {
     bool look;             /* verify it as soon as side is free */
     bool at_risk;          /* told so since the last good renewal */
     unsigned count;        /* acquired and not yet released, */
-    unsigned reads;        /* SHARED: and for reading; */
-    unsigned first_count;  /* of all, through `handle` */
+    unsigned reads;        /* SHARED: and for reading */
+    unsigned firsts;       /* ... and through its first handle */
     unsigned shown;        /* the count that the backend shows */
     unsigned attempt;      /* tries since the last answer, for the back-off */
     unsigned turns;        /* SPIN, PLAIN: answers that it is held, for the pause */
@@ -248,6 +263,9 @@ struct pawl__name {
     int64_t silent_us;        /* no answer since; NEVER: not silent */
     char *error;              /* why it is silent */
     struct pawl__timer timer; /* end of the hold-off, or of a watch that nobody needs */
+    unsigned tallies;         /* that exist; see tally.h */
+    struct pawl__list tally_queue;  /* those that wait for a wake-up, oldest first */
+    struct pawl__list tally_spares; /* those that have ended */
 };
 
 struct pawl__machine {
@@ -273,6 +291,8 @@ struct pawl__machine {
     struct pawl__list spares; /* a few freed tenures, for those to come */
     struct pawl__list ears;
     unsigned spare_count;
+    struct pawl__list tallies;
+    struct pawl__list leases;  /* of permits that are renewed, by handle */
     struct pawl__list touched; /* names to look at when this step is over */
     uint64_t next_id;
     unsigned pending; /* operations with the engine */
@@ -296,6 +316,9 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 const char *pawl__family_word(enum pawl__family family);
 
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);
+
+/* What the user chose for a handle, for another one that is not attached yet. */
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from);
 
 /* Detach for good: ends its waits, forgets it in every hold. What it holds must have been released
  * before. */
@@ -328,6 +351,9 @@ bool pawl__machine_served(const struct pawl__machine *machine);
 /* Until when a blocking caller of this request may sleep before it has to tick. */
 int64_t pawl__request_due(const struct pawl__request *request);
 
+/* Nothing is held, asked or to be taken back. */
+bool pawl__machine_idle(const struct pawl__machine *machine);
+
 /* For a close: release everything that is held, with nobody waiting for it. */
 void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us);
 
@@ -338,6 +364,11 @@ void pawl__machine_wake(
 void pawl__machine_lost(
     struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us);
 void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us);
+
+/* Its caller waits no longer: it finishes now, as it would when its time is up. What it asked goes
+ * on without it, or is taken back. */
+void pawl__machine_expire(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 
 /* End the handle's waits with PAWL_CANCELED. */
 void pawl__machine_cancel(
@@ -350,6 +381,9 @@ void pawl__machine_owner_gone(struct pawl__machine *machine, uint64_t owner, int
  * none. */
 struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
     const struct pawl__handle *handle, uint64_t owner, int64_t now_us);
+
+/* Whether the tenure was acquired through this handle more often than released. */
+bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure);
 
 /* The owner of what was acquired through this handle and not yet released; 0: nothing. */
 uint64_t pawl__handle_holder(const struct pawl__handle *handle);

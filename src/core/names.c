@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/leases.h"
 
 #include <string.h>
 
@@ -59,6 +60,8 @@ static struct pawl__name *name_new(
     pawl__list_init(&name->holds);
     pawl__list_init(&name->handles);
     pawl__list_init(&name->link);
+    pawl__list_init(&name->tally_queue);
+    pawl__list_init(&name->tally_spares);
     pawl__map_add(&machine->names, &name->node, copy, size);
     return name;
 }
@@ -74,6 +77,7 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 
 void pawl__name_free(struct pawl__name *name)
 {
+    pawl__tally_free_spares(name);
     pawl__free(name->error);
     pawl__free(name->text);
     pawl__free(name->place);
@@ -86,19 +90,26 @@ void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
     pawl__list_push(&name->handles, &handle->node);
 }
 
-/* Is it the one that was last acquired through this handle? */
-bool pawl__tenure_is_last(const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
 {
-    return tenure->id == handle->through_id && tenure->handed == handle->through_handed;
+    *to = *from;
+    to->name = NULL;
+    pawl__list_init(&to->node);
+    to->closed = false;
+    to->detached = false;
+    to->tenures = 0;
+    to->through_id = 0;
+    to->through_count = 0;
+    to->through_owner = 0;
 }
 
-/* Whether it was acquired through this handle and not released yet, as far as that can be known:
- * what was acquired through one may be released through another. Several may read through one. */
-static bool is_through(const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure)
 {
-    const bool last = pawl__tenure_is_last(tenure, handle) && handle->through_count > 0;
-    const bool first = tenure->handle == handle && tenure->first_count > 0;
-    return (last || first) && pawl__tenure_count(tenure, handle->kind) > 0;
+    if (handle == tenure->handle) {
+        return tenure->firsts > 0;
+    }
+    return handle->through_id == tenure->id && handle->through_owner == tenure->owner &&
+           handle->through_count > 0;
 }
 
 /* Another handle through which the tenure is held; NULL: none. */
@@ -107,7 +118,7 @@ static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
     struct pawl__list *handles = &tenure->name->handles;
     for (struct pawl__list *node = handles->next; node != handles; node = node->next) {
         struct pawl__handle *handle = PAWL__CONTAINER(node, struct pawl__handle, node);
-        if (is_through(tenure, handle)) {
+        if (handle != tenure->handle && pawl__handle_holds(handle, tenure)) {
             return handle;
         }
     }
@@ -123,12 +134,14 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
         if (tenure->handle == handle) {
             tenure->handle = other_handle(tenure);
-            tenure->first_count = 0;
             tenure->lost.handle = tenure->handle;
             tenure->risk.handle = tenure->handle;
             handle->tenures--;
+            tenure->firsts = 0;
             if (tenure->handle != NULL) {
                 tenure->handle->tenures++;
+                tenure->firsts = tenure->handle->through_count;
+                tenure->handle->through_count = 0;
             }
         }
     }
@@ -137,6 +150,7 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
 void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
 {
     pawl__machine_cancel(machine, handle, now_us);
+    pawl__leases_end(machine, handle);
     pawl__list_remove(&handle->node);
     forget_handle(&machine->tenures, handle);
     forget_handle(&machine->ended, handle);
@@ -150,7 +164,7 @@ uint64_t pawl__handle_holder(const struct pawl__handle *handle)
     struct pawl__list *holds = &handle->name->holds;
     for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        if (is_through(tenure, handle)) {
+        if (pawl__handle_holds(handle, tenure) && pawl__tenure_count(tenure, handle->kind) > 0) {
             return tenure->owner;
         }
     }
@@ -174,6 +188,7 @@ void pawl__machine_abolish(struct pawl__machine *machine)
 {
     abolish_tenures(machine, &machine->tenures);
     abolish_tenures(machine, &machine->ended);
+    pawl__tally_abolish(machine);
     pawl__ear_abolish(machine);
     machine->timers.root = NULL;
     machine->ops = NULL;

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "core/leases.h"
 
 #include <assert.h>
 
@@ -69,18 +70,17 @@ static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->heir = heir;
 }
 
-/* Whether the next in line may have it without a word to the backend, which has it for long enough,
- * and for no longer than was asked for. */
+/* Whether the next in line may have it without a word to the backend. */
 static bool may_hand_off(
     const struct pawl__tenure *giver, const struct pawl__request *next, int64_t now_us)
 {
     const struct pawl__tenure *heir = next->tenure;
     const bool alike = giver->renew && heir->renew && !heir->doubt && !heir->granted;
     const bool idle = !giver->side_out && !giver->doubt && giver->shown == 1;
+    const bool outlives = giver->until_us - now_us > heir->lease_us; /* an heir that died */
     return giver->spare_tokens > 0 && giver->handed < next->handle->handoff && alike && idle &&
-           now_us - giver->name->chain_us < PAWL__PASSES_US &&
-           giver->deadline_us - now_us >= heir->lease_us / 2 &&
-           giver->until_us - now_us <= heir->lease_us;
+           !outlives && now_us - giver->name->chain_us < PAWL__PASSES_US &&
+           giver->deadline_us - now_us >= heir->lease_us / 2;
 }
 
 static bool hand_off(struct pawl__machine *machine, struct pawl__tenure *giver,
@@ -116,8 +116,14 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
 
 static void left(struct pawl__handle *handle, struct pawl__tenure *tenure)
 {
-    handle->through_count -= pawl__tenure_is_last(tenure, handle) && handle->through_count > 0;
-    tenure->first_count -= tenure->handle == handle && tenure->first_count > 0;
+    if (!pawl__handle_holds(handle, tenure)) {
+        return; /* acquired through another one */
+    }
+    if (handle == tenure->handle) {
+        tenure->firsts--;
+    } else {
+        handle->through_count--;
+    }
 }
 
 /* The hold ends. Callers of the same owner that were about to enter again get in line instead;
@@ -461,5 +467,6 @@ void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us)
             pawl__tenure_clean(machine, tenure, now_us);
         }
     }
+    pawl__leases_release_all(machine, now_us);
     pawl__settle(machine, now_us);
 }

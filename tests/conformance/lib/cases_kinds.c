@@ -12,30 +12,6 @@
 
 #define QUEUE 8
 
-static pawl_lock_options kind_options(pawl_kind kind)
-{
-    pawl_lock_options options = handle_options();
-    options.kind = kind;
-    return options;
-}
-
-/* Refused at open, with a sentence that names the engine. */
-static void check_refused(const struct suite *suite, const pawl_lock_options *options)
-{
-    pawl_client *client = open_client(suite);
-    pawl_lock *lock = NULL;
-    EXPECT(PAWL_UNSUPPORTED, pawl_lock_open(client, suite->name, options, &lock));
-    assert_null(lock);
-    assert_true(strlen(pawl_last_error()) > 0);
-    expect_free(suite, suite->name); /* as a mutex it is there */
-}
-
-static void check_kind_refused(const struct suite *suite, pawl_kind kind)
-{
-    const pawl_lock_options options = kind_options(kind);
-    check_refused(suite, &options);
-}
-
 /* One at a time, as a mutex. */
 static void check_excludes(const struct suite *suite, const pawl_lock_options *options)
 {
@@ -57,7 +33,7 @@ static void check_excludes(const struct suite *suite, const pawl_lock_options *o
 /* Clients get it in the order in which they came. */
 static void fair_clients_come_first_served(const struct suite *suite)
 {
-    const pawl_lock_options options = kind_options(PAWL_FAIR);
+    const pawl_lock_options options = kinded(handle_options(), PAWL_FAIR);
     pawl_lock *holder = open_lock(open_client(suite), suite->name, &options);
     pawl_lock *locks[4];
     struct actor *actors[4];
@@ -77,13 +53,13 @@ static void fair_clients_come_first_served(const struct suite *suite)
 
 static void fair_is_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_FAIR);
+    expect_kind_refused(suite, PAWL_FAIR);
 }
 
 static void readers_share_and_writers_do_not(const struct suite *suite)
 {
-    const pawl_lock_options reading = kind_options(PAWL_READ);
-    const pawl_lock_options writing = kind_options(PAWL_WRITE);
+    const pawl_lock_options reading = kinded(handle_options(), PAWL_READ);
+    const pawl_lock_options writing = kinded(handle_options(), PAWL_WRITE);
     pawl_lock *reader = open_lock(open_client(suite), suite->name, &reading);
     pawl_lock *second = open_lock(open_client(suite), suite->name, &reading);
     pawl_lock *writer = open_lock(open_client(suite), suite->name, &writing);
@@ -100,30 +76,30 @@ static void readers_share_and_writers_do_not(const struct suite *suite)
 
 static void read_and_write_are_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_READ);
-    check_kind_refused(suite, PAWL_WRITE);
+    expect_kind_refused(suite, PAWL_READ);
+    expect_kind_refused(suite, PAWL_WRITE);
 }
 
 static void spin_excludes(const struct suite *suite)
 {
-    const pawl_lock_options options = kind_options(PAWL_SPIN);
+    const pawl_lock_options options = kinded(handle_options(), PAWL_SPIN);
     check_excludes(suite, &options);
 }
 
 static void spin_is_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_SPIN);
+    expect_kind_refused(suite, PAWL_SPIN);
 }
 
 static void plain_excludes(const struct suite *suite)
 {
-    const pawl_lock_options options = kind_options(PAWL_PLAIN);
+    const pawl_lock_options options = kinded(handle_options(), PAWL_PLAIN);
     check_excludes(suite, &options);
 }
 
 static void plain_is_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_PLAIN);
+    expect_kind_refused(suite, PAWL_PLAIN);
 }
 
 static void handoff_excludes(const struct suite *suite)
@@ -137,9 +113,9 @@ static void handoff_is_refused(const struct suite *suite)
 {
     pawl_lock_options options = thread_options();
     options.handoff = 4;
-    check_refused(suite, &options);
+    expect_refused(suite, &options);
     options.handoff = (unsigned)-1;
-    check_refused(suite, &options);
+    expect_refused(suite, &options);
 }
 
 /* ===== How a release is carried out ===== */
@@ -247,6 +223,51 @@ static void a_release_is_noticed_in_the_end(const struct suite *suite)
     EXPECT(PAWL_OK, actor_answer(actor));
 }
 
+/* ===== Semaphores and latches; tests/synchronizers has much more about them ===== */
+
+static void semaphore_counts(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_semaphore *semaphore = NULL;
+    EXPECT(PAWL_OK, pawl_semaphore_open(client, suite->name, NULL, &semaphore));
+    EXPECT(PAWL_OK, pawl_semaphore_set(semaphore, 2, NULL));
+    EXPECT(PAWL_OK, pawl_semaphore_acquire(semaphore, 2, PAWL_TRY));
+    EXPECT(PAWL_BUSY, pawl_semaphore_acquire(semaphore, 1, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_semaphore_release(semaphore, 1));
+    EXPECT(PAWL_OK, pawl_semaphore_acquire(semaphore, 1, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_semaphore_close(semaphore));
+}
+
+static void semaphore_is_refused(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_semaphore *semaphore = NULL;
+    EXPECT(PAWL_UNSUPPORTED, pawl_semaphore_open(client, suite->name, NULL, &semaphore));
+    assert_null(semaphore);
+    assert_non_null(strstr(pawl_last_error(), "a semaphore"));
+}
+
+static void latch_opens(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_latch *latch = NULL;
+    EXPECT(PAWL_OK, pawl_latch_open(client, suite->name, &latch));
+    EXPECT(PAWL_OK, pawl_latch_set(latch, 1, NULL));
+    EXPECT(PAWL_BUSY, pawl_latch_wait(latch, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_latch_count_down(latch));
+    EXPECT(PAWL_OK, pawl_latch_wait(latch, PAWL_FOREVER));
+    EXPECT(PAWL_OK, pawl_latch_close(latch));
+}
+
+static void latch_is_refused(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_latch *latch = NULL;
+    EXPECT(PAWL_UNSUPPORTED, pawl_latch_open(client, suite->name, &latch));
+    assert_null(latch);
+    assert_non_null(strstr(pawl_last_error(), "a latch"));
+}
+
 /* ===== What pawl.h has no call for =====
  *
  * There is nothing to ask an engine for yet. When the header gets the calls these cases fail, and
@@ -275,18 +296,6 @@ static void no_case_yet(const struct suite *suite)
     fail_msg("the %s engine has a flag that nothing here tests", suite->engine->name);
 }
 
-static void there_is_no_semaphore(const struct suite *suite)
-{
-    (void)suite;
-    assert_false(header_has("pawl_semaphore"));
-}
-
-static void there_is_no_latch(const struct suite *suite)
-{
-    (void)suite;
-    assert_false(header_has("pawl_latch"));
-}
-
 /* Neither an option nor a parameter of the URL; one that is asked for all the same is refused, not
  * ignored. */
 static void there_is_no_acknowledgement(const struct suite *suite)
@@ -309,8 +318,8 @@ static const struct suite_case cases[] = {
     SUITE_EITHER(FLAG_SPIN, spin_excludes, spin_is_refused),
     SUITE_EITHER(FLAG_PLAIN, plain_excludes, plain_is_refused),
     SUITE_EITHER(FLAG_HANDOFF, handoff_excludes, handoff_is_refused),
-    SUITE_EITHER(FLAG_SEMAPHORE, no_case_yet, there_is_no_semaphore),
-    SUITE_EITHER(FLAG_LATCH, no_case_yet, there_is_no_latch),
+    SUITE_EITHER(FLAG_SEMAPHORE, semaphore_counts, semaphore_is_refused),
+    SUITE_EITHER(FLAG_LATCH, latch_opens, latch_is_refused),
     SUITE_EITHER(FLAG_REPLICAS, no_case_yet, there_is_no_acknowledgement),
 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer: another process with a client and one lock of its own, for engines with FLAG_PROCESSES.
- * It takes one request a line and answers one line; see peer_roles for what it knows. */
+/* A peer: another process with a client and one lock of its own, for engines with FLAG_PROCESSES;
+ * if its name is two names with a comma between, that is a multi-lock of both, in this order. It
+ * takes one request a line and answers one line; see peer_roles for what it knows. */
 #ifndef PAWL_CONFORMANCE_LIB_PEER_H
 #define PAWL_CONFORMANCE_LIB_PEER_H
 
 #include "conformance/lib/suite.h"
+#include "pawl.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +14,7 @@
 struct peer_options {
     int64_t lease_ms;
     bool renew;
+    pawl_kind kind;
 };
 
 /* Start it and wait until its lock is open. */

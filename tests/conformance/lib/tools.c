@@ -48,6 +48,15 @@ pawl_lock *open_lock(pawl_client *client, const char *name, const pawl_lock_opti
     return lock;
 }
 
+pawl_lock *open_multi(pawl_lock *const locks[], size_t count)
+{
+    pawl_lock *lock = NULL;
+    EXPECT(PAWL_OK, pawl_lock_open_multi(locks, count, NULL, &lock));
+    assert_non_null(lock);
+    cleanup_add(end_lock, lock);
+    return lock;
+}
+
 pawl_status close_client(pawl_client *client)
 {
     cleanup_drop(client);
@@ -83,6 +92,12 @@ pawl_lock_options handle_options(void)
 {
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     options.owner = PAWL_OWNER_HANDLE;
+    return options;
+}
+
+pawl_lock_options kinded(pawl_lock_options options, pawl_kind kind)
+{
+    options.kind = kind;
     return options;
 }
 
@@ -143,6 +158,22 @@ bool is_held(pawl_lock *lock)
     pawl_lock_info info = {.size = sizeof info};
     EXPECT(PAWL_OK, pawl_lock_inspect(lock, &info));
     return info.held;
+}
+
+void expect_refused(const struct suite *suite, const pawl_lock_options *options)
+{
+    pawl_client *client = open_client(suite);
+    pawl_lock *lock = NULL;
+    EXPECT(PAWL_UNSUPPORTED, pawl_lock_open(client, suite->name, options, &lock));
+    assert_null(lock);
+    assert_true(pawl_last_error()[0] != '\0');
+    expect_free(suite, suite->name); /* as a mutex it is there */
+}
+
+void expect_kind_refused(const struct suite *suite, pawl_kind kind)
+{
+    const pawl_lock_options options = kinded(thread_options(), kind);
+    expect_refused(suite, &options);
 }
 
 void expect_quick(const char *what, int64_t (*round)(void *arg), void *arg)

@@ -121,10 +121,13 @@ void sim_claim_handed(struct sim_client *client, const struct sim_handle *handle
 /* ===== Ending ===== */
 
 /* Whoever opened the handle hears no more. */
-void sim_claims_forget_handle(struct sim_client *client, const struct pawl__handle *handle)
+void sim_claims_forget_handle(struct sim_client *client, const struct sim_handle *closed)
 {
+    const struct pawl__handle *handle = &closed->handle;
+    unsigned bit = 1U << (closed - client->handles);
     for (size_t i = 0; i < client->open_count; i++) {
         struct sim_claim *claim = client->open[i];
+        claim->through &= ~bit;
         if (claim->handle != handle) {
             continue;
         }

@@ -43,7 +43,7 @@ static void close_end(struct sim_actor *actor)
     sim_say(client->world, client, "a handle of name %u is closed", handle->name);
     sim_client_begin(client);
     pawl__handle_detach(&client->machine, &handle->handle, sim_now(client));
-    sim_claims_forget_handle(client, &handle->handle);
+    sim_claims_forget_handle(client, handle);
     handle->open = false;
     handle->closing = false;
     actor->handle = NULL;
@@ -62,7 +62,8 @@ static void close_go_on(struct sim_actor *actor)
     actor->who = pawl__handle_holder(&handle->handle);
     actor->name = handle->name;
     const struct sim_claim *claim = sim_held(actor->client, actor->name, actor->who);
-    bool its = claim != NULL && (claim == handle->last || claim->handle == &handle->handle);
+    unsigned bit = 1U << (handle - actor->client->handles);
+    bool its = claim != NULL && (claim->through & bit) != 0;
     if (actor->who != 0 && !its) {
         sim_fail(actor->client->world, "O6", "closing a handle releases what another one acquired");
     }

@@ -157,7 +157,7 @@ void sim_hold_acquired(struct sim_actor *actor, struct pawl__tenure *tenure)
             client->world, "O1", "client %u holds what was never granted to it", client->index);
         return;
     }
-    actor->handle->last = claim;
+    claim->through |= 1U << (actor->handle - client->handles);
     claim->read_count += actor->handle->handle.kind == PAWL_READ;
     claim->first_count += claim->handle == &actor->handle->handle;
     if (claim->count++ > 0) {

@@ -4,7 +4,7 @@
 #include "picture.h"
 
 #include "base/clock.h"
-#include "engine/memory/table_fair.h"
+#include "base/limits.h"
 
 #include <string.h>
 
@@ -87,7 +87,7 @@ static void bury_first(struct sim_picture *picture, uint64_t peer, uint64_t id, 
 static void stand(struct sim_picture *picture, uint64_t peer, uint64_t id, int64_t now_us)
 {
     unsigned place = place_of(picture, peer, id);
-    int64_t dead_us = pawl__later(now_us, PAWL__MEMORY_FAIR_WAIT_US);
+    int64_t dead_us = pawl__later(now_us, PAWL__FAIR_WAIT_US);
     if (place < picture->line) {
         dead_us = pawl__max64(dead_us, picture->waiters[place].dead_us);
     } else {
@@ -195,6 +195,8 @@ void sim_opinion(
         after->held = 0;
         break;
     case PAWL__OP_INSPECT:
+    case PAWL__OP_TALLY:
+    case PAWL__OP_RAISE:
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         verdict->answer = PAWL__DONE;

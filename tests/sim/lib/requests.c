@@ -95,7 +95,7 @@ static void expect_release(struct sim_actor *actor, struct sim_claim *claim, boo
 
 static void expect_extend(struct sim_actor *actor, const struct sim_claim *claim, bool lost)
 {
-    if (claim == NULL) {
+    if (claim == NULL || count_of(actor, claim) == 0) {
         expect(actor, PAWL_NOT_HELD);
     } else if (lost) {
         expect(actor, PAWL_LOST);
@@ -128,6 +128,8 @@ void sim_request_started(struct sim_actor *actor)
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_TALLY:
+    case PAWL__WANT_RAISE:
         break;
     }
 }
@@ -323,7 +325,7 @@ static void extend_finished(struct sim_actor *actor)
             wrong(actor, "but it was not lost");
         }
     } else if (request->status == PAWL_NOT_HELD) {
-        if (held != NULL) {
+        if (held != NULL && count_of(actor, held) > 0) {
             wrong(actor, "but it is held");
         }
     } else if (request->status != PAWL_INVALID && !fault_is_fair(actor)) {
@@ -372,7 +374,10 @@ void sim_request_finished(struct sim_actor *actor)
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_RAISE:
         errand_finished(actor);
+        break;
+    case PAWL__WANT_TALLY:
         break;
     }
 }

@@ -217,6 +217,7 @@ struct sim_claim {
     unsigned count;
     unsigned read_count;   /* of these, for reading, */
     unsigned first_count;  /* and through its handle */
+    unsigned through;      /* a bit for each of the client's handles that it was acquired through */
     int64_t downgraded_us; /* true time; -1: not, or not any more */
     bool lost;
     bool owner_gone;
@@ -234,8 +235,7 @@ struct sim_handle {
     unsigned users; /* requests under way */
     bool open;
     bool closing;
-    uint64_t cancels;             /* so many so far */
-    const struct sim_claim *last; /* acquired through it */
+    uint64_t cancels; /* so many so far */
 };
 
 struct sim_actor {
@@ -480,7 +480,7 @@ struct sim_claim *sim_claim_of(const struct sim_client *client, const struct paw
 struct sim_claim *sim_claim_open(
     struct sim_client *client, const struct pawl__tenure *tenure, unsigned name);
 void sim_claim_handed(struct sim_client *client, const struct sim_handle *handle);
-void sim_claims_forget_handle(struct sim_client *client, const struct pawl__handle *handle);
+void sim_claims_forget_handle(struct sim_client *client, const struct sim_handle *closed);
 void sim_claim_close(struct sim_claim *claim);
 void sim_claim_list(struct sim_claim ***list, size_t *count, size_t *room, struct sim_claim *claim);
 
