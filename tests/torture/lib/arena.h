@@ -74,6 +74,8 @@ struct arena {
     int64_t give_up_ms;
     uint64_t token_base; /* below every token of this round */
     bool unlocked;       /* the workers do not lock at all: the oracles must see that */
+    pawl_kind kinds[ARENA_NAMES_MAX]; /* PAWL_WRITE: some write, some read */
+    unsigned handoffs[ARENA_NAMES_MAX];
     _Atomic unsigned stop;
     struct arena_cell cells[ARENA_NAMES_MAX];
     struct arena_slot slots[ARENA_SLOTS_MAX];
@@ -95,6 +97,7 @@ enum { RECORD_THREAD_SHIFT = 40 }; /* a hold's number has its thread's in front 
 struct torture_record {
     uint32_t step;
     uint32_t name;
+    uint32_t kind; /* PAWL_READ, ...: how it was acquired */
     uint64_t hold; /* unique in its generation */
     uint64_t token;
     int64_t at_us;     /* ACQUIRED: after the call; LEAVING: before the call; LATE: the beginning */
@@ -105,10 +108,43 @@ struct torture_record {
     bool wrote;        /* LEAVING: the register took the write */
     bool is_release;   /* LATE: which call */
     uint64_t seen;     /* the number at the beginning */
-    uint64_t written;  /* LEAVING: how many writes the register had with this one */
+    uint64_t written;  /* LEAVING: how many writes the register had with this one; PAWL_READ: the
+                          number once more, at stored_us, if `added` */
     int64_t read_us;   /* when the number had been read */
     int64_t stored_us; /* LEAVING: when the number had been stored; LATE: the limit of the call */
 };
+
+/* ===== The register ===== */
+
+/* Raise its mark to this token; false: somebody with a greater one was here. */
+static inline bool register_raise(
+    const struct arena *arena, struct arena_cell *cell, uint64_t token)
+{
+    const uint64_t mark = token - arena->token_base;
+    const uint64_t count_mask = (UINT64_C(1) << ARENA_COUNT_BITS) - 1;
+    uint64_t seen = atomic_load(&cell->fenced);
+    while (mark > seen >> ARENA_COUNT_BITS) {
+        const uint64_t raised = mark << ARENA_COUNT_BITS | (seen & count_mask);
+        if (atomic_compare_exchange_weak(&cell->fenced, &seen, raised)) {
+            return true;
+        }
+    }
+    return mark == seen >> ARENA_COUNT_BITS;
+}
+
+/* Write, and return how often it was written to; 0: the mark is not ours any more. */
+static inline uint64_t register_write(
+    const struct arena *arena, struct arena_cell *cell, uint64_t token)
+{
+    const uint64_t mark = token - arena->token_base;
+    uint64_t seen = atomic_load(&cell->fenced);
+    while (mark == seen >> ARENA_COUNT_BITS) {
+        if (atomic_compare_exchange_weak(&cell->fenced, &seen, seen + 1)) {
+            return (seen + 1) & ((UINT64_C(1) << ARENA_COUNT_BITS) - 1);
+        }
+    }
+    return 0;
+}
 
 /* ===== Chance ===== */
 

@@ -79,10 +79,13 @@ static struct hold *find_hold(
     return NULL;
 }
 
-static void begin_hold(struct hold *hold, const struct torture_record *record)
+static void begin_hold(struct hold *hold, const struct torture_record *record, int64_t lease_us)
 {
+    const bool limited = record->until_us > 0 && record->until_us != INT64_MAX;
+    hold->asked_us = limited ? record->until_us - lease_us : record->at_us;
     hold->id = record->hold;
     hold->name = record->name;
+    hold->kind = (pawl_kind)record->kind;
     hold->token = record->token;
     hold->from_us = record->at_us;
     hold->until_us = record->until_us;
@@ -161,7 +164,7 @@ static void take_record(struct history *history, size_t first, unsigned slot, un
         hold = history_add_hold(history);
         hold->slot = slot;
         hold->generation = generation;
-        begin_hold(hold, record);
+        begin_hold(hold, record, history->lease_us);
         return;
     case RECORD_TOLD:
         return; /* see take_report() */
@@ -217,7 +220,7 @@ void history_read_log(
     }
     unsigned explained = 0;
     while (file != NULL && fread(&record, sizeof record, 1, file) == 1) {
-        if (record.step == RECORD_TOLD) {
+        if (record.step == RECORD_TOLD && record.kind != PAWL_PLAIN) {
             const unsigned silent = death != NULL ? count_silent(history, first, record.at_us) : 0;
             explained += take_report(history, first, &record, silent > explained) ? 1 : 0;
         }
@@ -237,11 +240,18 @@ void history_read_log(
 
 /* ===== Finishing ===== */
 
+/* Without tokens, it goes by the time: it was granted after it was asked for. */
+static bool was_before(const struct hold *hold, const struct window *window)
+{
+    return hold->kind == PAWL_PLAIN ? hold->asked_us <= window->to_us
+                                    : hold->token <= window->token_max;
+}
+
 static bool is_taken(const struct window *window, const struct hold *hold)
 {
     return window->kind == WINDOW_TAKEN &&
            (window->name == EVERYBODY || window->name == (int)hold->name) &&
-           hold->token <= window->token_max && hold->left_us >= window->from_us;
+           was_before(hold, window) && hold->left_us >= window->from_us;
 }
 
 static int64_t least(int64_t one, int64_t other)
@@ -273,7 +283,8 @@ void history_finish(struct history *history)
 {
     for (size_t i = 0; i < history->hold_count; i++) {
         finish_hold(history, &history->holds[i]);
-        history->tokenless += history->holds[i].token == 0 ? 1 : 0;
+        const struct hold *hold = &history->holds[i];
+        history->tokenless += hold->token == 0 && hold->kind != PAWL_PLAIN ? 1 : 0;
     }
     if (history->hold_count > 0) {
         qsort(history->holds, history->hold_count, sizeof *history->holds, by_name_and_beginning);

@@ -19,10 +19,12 @@ struct hold {
     unsigned generation;
     uint64_t id;
     uint32_t name;
-    uint64_t token; /* 0: lost before it could ask */
-    bool killed;    /* its process was killed while it held, */
-    bool left;      /* it got as far as its release, */
-    bool answered;  /* and the release was answered, */
+    pawl_kind kind;
+    int64_t asked_us; /* not before, as its validity counts from there */
+    uint64_t token;   /* 0: lost before it could ask */
+    bool killed;      /* its process was killed while it held, */
+    bool left;        /* it got as far as its release, */
+    bool answered;    /* and the release was answered, */
     pawl_status status;
     int64_t from_us;
     int64_t left_us; /* before the release, or before the kill */
@@ -84,7 +86,8 @@ struct history {
     size_t window_count;
     struct death *deaths;
     size_t death_count;
-    unsigned threads;         /* of each worker */
+    unsigned threads; /* of each worker */
+    int64_t lease_us;
     uint64_t strange_reports; /* on_lost for a token that no hold is known to have had */
     uint64_t tokenless;       /* holds that were lost before they could ask for their token */
 };

@@ -22,7 +22,7 @@ static bool late_store(const struct hold *hold, int64_t *from_us, int64_t *to_us
 {
     *from_us = hold->end_us;
     *to_us = hold->left ? hold->stored_us : hold->left_us;
-    return (hold->added || hold->killed) && *to_us > hold->end_us;
+    return hold->kind != PAWL_READ && (hold->added || hold->killed) && *to_us > hold->end_us;
 }
 
 struct stores {
@@ -74,6 +74,17 @@ static void compare(
     }
 }
 
+/* Nobody writes while somebody reads. */
+static void compare_looks(const struct hold *hold, bool spoilt, struct verdict *verdict)
+{
+    const bool looked = hold->left && hold->added && hold->stored_us <= hold->end_us;
+    if (looked && !spoilt && hold->written != hold->seen) {
+        blame(verdict, 3,
+            "name %u: worker %u.%u (token %" PRIu64 ") read %" PRIu64 " and later %" PRIu64,
+            hold->name, hold->slot, hold->generation, hold->token, hold->seen, hold->written);
+    }
+}
+
 static void judge_name(
     const struct history *history, size_t first, size_t end, struct verdict *verdict)
 {
@@ -87,7 +98,11 @@ static void judge_name(
         if (last != NULL) {
             compare(last, hold, is_spoilt(&stores, last->read_us, hold->read_us), verdict);
         }
-        last = hold;
+        if (hold->kind == PAWL_READ) {
+            compare_looks(hold, is_spoilt(&stores, hold->read_us, hold->stored_us), verdict);
+        } else {
+            last = hold;
+        }
     }
     free(stores.spans);
 }
@@ -133,7 +148,7 @@ static void compare_writes(const struct hold *one, const struct hold *next, stru
 /* Valid when it wrote, and refused. */
 static void check_refused(const struct hold *hold, struct verdict *verdict)
 {
-    if (!hold->left || hold->wrote || hold->token == 0) {
+    if (!hold->left || hold->wrote || hold->token == 0 || hold->kind == PAWL_READ) {
         return;
     }
     verdict->stale_refused++;
@@ -153,7 +168,7 @@ static void compare_count(const struct history *history, const struct arena *are
     for (size_t i = 0; i < history->hold_count; i++) {
         const struct hold *hold = &history->holds[i];
         sure += hold->name == name && hold->wrote ? 1 : 0;
-        dead += hold->name == name && hold->killed ? 1 : 0;
+        dead += hold->name == name && hold->killed && hold->kind != PAWL_READ ? 1 : 0;
     }
     const uint64_t count =
         atomic_load(&arena->cells[name].fenced) & ((UINT64_C(1) << ARENA_COUNT_BITS) - 1);

@@ -26,9 +26,12 @@ void blame(struct verdict *verdict, unsigned oracle, const char *format, ...)
 
 void judge_exclusion(const struct history *history, struct verdict *verdict)
 {
-    const struct hold *latest = NULL; /* of those before, the one that ends last */
+    /* Of those before, the one that ends last; [1]: of those who exclude who reads. */
+    const struct hold *ends_last[2] = {NULL, NULL};
     for (size_t i = 0; i < history->hold_count; i++) {
         const struct hold *hold = &history->holds[i];
+        const bool reads = hold->kind == PAWL_READ;
+        const struct hold *latest = ends_last[reads];
         if (hold->end_us <= hold->from_us) {
             continue; /* it was over when it came in */
         }
@@ -39,8 +42,11 @@ void judge_exclusion(const struct history *history, struct verdict *verdict)
                 hold->name, latest->slot, latest->generation, latest->token, latest->end_us,
                 hold->slot, hold->generation, hold->token, hold->from_us);
         }
-        if (latest == NULL || latest->name != hold->name || hold->end_us > latest->end_us) {
-            latest = hold;
+        for (int k = 0; k < (reads ? 1 : 2); k++) {
+            latest = ends_last[k];
+            if (latest == NULL || latest->name != hold->name || hold->end_us > latest->end_us) {
+                ends_last[k] = hold;
+            }
         }
     }
 }
@@ -71,7 +77,8 @@ static bool is_overtaken(const struct history *history, size_t index)
         if (next->name != hold->name || next->from_us >= hold->left_us) {
             return false;
         }
-        if (next->token > hold->token) {
+        const bool beside = next->kind == PAWL_READ && hold->kind == PAWL_READ;
+        if (next->token > hold->token && !beside) {
             return true;
         }
     }
@@ -159,25 +166,29 @@ static bool came_too_late(const struct hold *hold)
     return hold->token == 0 || hold->until_us <= hold->from_us || hold->cut_us <= hold->from_us;
 }
 
-/* A hold that began when another had ended has the greater token. */
+/* A hold that began when another had ended has the greater token; of two that read, each may have
+ * heard of its grant late. */
 static void find_falls(const struct history *history, struct verdict *verdict)
 {
     struct hold *ended = sorted_copy(history, by_name_and_end);
-    const struct hold *greatest = NULL;
+    const struct hold *greatest_of[2] = {NULL, NULL}; /* [1]: of those that exclude who reads */
     size_t next = 0;
     for (size_t i = 0; i < history->hold_count; i++) {
         const struct hold *hold = &history->holds[i];
         if (i > 0 && history->holds[i - 1].name != hold->name) {
-            greatest = NULL;
+            greatest_of[0] = greatest_of[1] = NULL;
             next = i;
         }
         for (; next < history->hold_count && ended[next].name == hold->name &&
                ended[next].left_us < hold->from_us;
              next++) {
-            if (greatest == NULL || ended[next].token > greatest->token) {
-                greatest = &ended[next];
+            for (int k = 0; k < (ended[next].kind == PAWL_READ ? 1 : 2); k++) {
+                if (greatest_of[k] == NULL || ended[next].token > greatest_of[k]->token) {
+                    greatest_of[k] = &ended[next];
+                }
             }
         }
+        const struct hold *greatest = greatest_of[hold->kind == PAWL_READ];
         if (greatest != NULL && !came_too_late(hold) && hold->token <= greatest->token) {
             blame(verdict, 2,
                 "name %u: worker %u.%u got token %" PRIu64 " after worker %u.%u had %" PRIu64,

@@ -106,9 +106,11 @@ static void open_operator(struct round *round)
     }
     for (unsigned i = 0; i < round->arena->names; i++) {
         char name[64];
+        pawl_lock_options lock_options = PAWL_LOCK_OPTIONS_INIT;
+        lock_options.kind = round->arena->kinds[i];
         snprintf(name, sizeof name, ARENA_NAME_FORMAT, i);
-        if (pawl_lock_open(round->operator_client, name, NULL, &round->operator_locks[i]) !=
-            PAWL_OK) {
+        if (pawl_lock_open(round->operator_client, name, &lock_options,
+                &round->operator_locks[i]) != PAWL_OK) {
             support_fail("the operator cannot open %s: %s", name, pawl_last_error());
         }
     }
@@ -127,6 +129,21 @@ static void close_operator(struct round *round)
 static void unmap_arena(void *arena)
 {
     munmap(arena, sizeof(struct arena));
+}
+
+/* One name after the other; a file knows mutexes only. */
+static void draw_kinds(struct arena *arena)
+{
+    static const struct {
+        pawl_kind kind;
+        unsigned handoff;
+    } kinds[] = {{PAWL_MUTEX, 0}, {PAWL_FAIR, 0}, {PAWL_WRITE, 0}, {PAWL_MUTEX, 16}, {PAWL_SPIN, 0},
+        {PAWL_PLAIN, 0}};
+    for (unsigned i = 0; i < arena->names; i++) {
+        const size_t which = i % (sizeof kinds / sizeof kinds[0]);
+        arena->kinds[i] = kinds[which].kind;
+        arena->handoffs[i] = kinds[which].handoff;
+    }
 }
 
 static void make_arena(struct round *round, const struct round_plan *plan)
@@ -151,6 +168,9 @@ static void make_arena(struct round *round, const struct round_plan *plan)
     arena->give_up_ms = GIVE_UP_MS;
     arena->token_base = plan->unlocked ? (uint64_t)boottime_us() - 1 : wall_clock_us() - 1000000;
     arena->unlocked = plan->unlocked;
+    if (plan->engine == TORTURE_REDIS && !plan->unlocked) {
+        draw_kinds(arena);
+    }
     round->arena = arena;
 }
 
@@ -197,13 +217,14 @@ bool round_step(struct round *round)
 static bool has_no_keys(void *arg)
 {
     struct round *round = arg;
-    return server_answers(round->server, "", "KEYS torture:*");
+    return server_answers(round->server, "", "KEYS torture:*") &&
+           server_answers(round->server, "", "KEYS {torture:*"); /* of single readers */
 }
 
 static void check_keys(struct round *round)
 {
     if (!wait_for(has_no_keys, round, round->arena->lease_ms + SLACK_MS)) {
-        char *keys = server_command(round->server, "KEYS torture:*");
+        char *keys = server_command(round->server, "KEYS *torture:*");
         blame(&round->verdict, 7, "these are still there when all leases are over: %.300s", keys);
         free(keys);
     }
@@ -238,6 +259,7 @@ static void check_files(struct round *round)
 static void read_history(struct round *round)
 {
     round->history.threads = round->arena->threads;
+    round->history.lease_us = round->arena->lease_ms * 1000;
     for (unsigned i = 0; i < round->worker_count; i++) {
         for (unsigned j = 0; j <= round->workers[i].generation; j++) {
             history_read_log(&round->history, round->arena->directory, i, j);

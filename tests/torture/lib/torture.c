@@ -27,7 +27,8 @@ enum {
     TALK_MS = 2000,
     WORKERS = 4,
     THREADS = 4,
-    NAMES = 4,
+    NAMES = 6, /* on Redis: as many as there are kinds */
+    FILE_NAMES = 4,
     LEASE_MS = 400,
 };
 
@@ -292,7 +293,7 @@ int torture_main(int argc, char *argv[], enum torture_engine engine)
         .round_seconds = DEFAULT_S,
         .workers = WORKERS,
         .threads = THREADS,
-        .names = NAMES,
+        .names = engine == TORTURE_REDIS ? NAMES : FILE_NAMES,
         .lease_ms = LEASE_MS * PACE,
         .directory = PAWL_TEST_BIN_DIR "/torture"};
     read_arguments(argc, argv);

@@ -2,11 +2,12 @@
 /* A worker: some threads that acquire, work and release, in a loop, until the arena says stop or
  * somebody kills them.
  *
- * What they do is drawn from a seed: which name; waiting for ever, for a while or not at all; by
- * thread, by handle and asynchronously; renewed and fixed leases; work from nothing to longer than
- * a lease; now and then a re-entry or an extension. Nothing here looks whether a hold is still
- * valid before it writes: the clock does that afterwards, in the oracles, and the register at once.
- * Whatever must never happen, whoever kills or stops us, is a complaint, and ends the worker. */
+ * What they do is drawn from a seed: which name, and with it which kind of lock; waiting for ever,
+ * for a while or not at all; by thread, by handle and asynchronously; renewed and fixed leases;
+ * work from nothing to longer than a lease; now and then a re-entry or an extension. Nothing here
+ * looks whether a hold is still valid before it writes: the clock does that afterwards, in the
+ * oracles, and the register at once. Whatever must never happen, whoever kills or stops us, is a
+ * complaint, and ends the worker. */
 #include "torture/lib/worker.h"
 
 #include "fault/lib/pace.h"
@@ -32,11 +33,10 @@ enum {
     LATE_US = 20000, /* what is worth a line in the log */
     PHASE_MS = 2000,
     REST_US_MAX = 20000,
-    PULSE_MS = 2,
-    PAUSE_US = 5000,    /* a pulse so late is a pause */
     OPEN_PAUSE_MS = 20, /* the server may be down when a worker begins */
     NEWS_MS = 5000,     /* for on_lost calls that are due at the end; a bound, not a promise */
     WARM_COUNT = 500,   /* holds */
+    READERS_OF_TEN = 7,
 };
 
 /* How a hold is had. */
@@ -46,6 +46,7 @@ enum style { STYLE_RENEWED, STYLE_FIXED, STYLE_ASYNC };
 struct handle {
     pawl_lock *lock;
     unsigned name;
+    pawl_kind kind;
 };
 
 struct caller {
@@ -53,7 +54,7 @@ struct caller {
     unsigned index;
     uint64_t random;
     uint64_t holds;
-    struct handle own[ARENA_NAMES_MAX];
+    struct handle own[2][ARENA_NAMES_MAX];
     sem_t answered; /* of an asynchronous call */
     pawl_status answer;
 };
@@ -70,7 +71,7 @@ static struct arena *arena;
 static struct arena_slot *self;
 static int log_fd;
 static pawl_client *client;
-static struct handle shared[2][ARENA_NAMES_MAX];
+static struct handle shared[2][2][ARENA_NAMES_MAX]; /* [1]: to read, where some do */
 static struct caller callers[ARENA_THREADS_MAX];
 
 static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -108,8 +109,11 @@ static bool goes_on(void)
 static void on_lost(const pawl_event *event, void *arg)
 {
     const struct handle *handle = arg;
-    const struct torture_record record = {
-        .step = RECORD_TOLD, .name = handle->name, .token = event->token, .at_us = boottime_us()};
+    const struct torture_record record = {.step = RECORD_TOLD,
+        .name = handle->name,
+        .kind = handle->kind,
+        .token = event->token,
+        .at_us = boottime_us()};
     write_down(&record);
     atomic_fetch_add(&self->told, 1);
     if (event->status != PAWL_LOST) {
@@ -213,36 +217,6 @@ static pawl_status release(const struct visit *visit)
     return status;
 }
 
-/* ===== What the lock protects ===== */
-
-/* Raise the register's mark to this token; false: somebody with a greater one was here. */
-static bool raise_mark(struct arena_cell *cell, uint64_t token)
-{
-    const uint64_t mark = token - arena->token_base;
-    const uint64_t count_mask = (UINT64_C(1) << ARENA_COUNT_BITS) - 1;
-    uint64_t seen = atomic_load(&cell->fenced);
-    while (mark > seen >> ARENA_COUNT_BITS) {
-        const uint64_t raised = mark << ARENA_COUNT_BITS | (seen & count_mask);
-        if (atomic_compare_exchange_weak(&cell->fenced, &seen, raised)) {
-            return true;
-        }
-    }
-    return mark == seen >> ARENA_COUNT_BITS;
-}
-
-/* Write, and return how often the register was written to; 0: the mark is not ours any more. */
-static uint64_t write_fenced(struct arena_cell *cell, uint64_t token)
-{
-    const uint64_t mark = token - arena->token_base;
-    uint64_t seen = atomic_load(&cell->fenced);
-    while (mark == seen >> ARENA_COUNT_BITS) {
-        if (atomic_compare_exchange_weak(&cell->fenced, &seen, seen + 1)) {
-            return (seen + 1) & ((UINT64_C(1) << ARENA_COUNT_BITS) - 1);
-        }
-    }
-    return 0;
-}
-
 /* ===== A visit ===== */
 
 /* From nothing to a good deal longer than a lease; mostly nothing. */
@@ -288,12 +262,33 @@ static void enter_again(struct visit *visit)
     }
 }
 
+/* Who writes may read as well; who reads must not wait for itself to write. */
+static void enter_other(struct visit *visit)
+{
+    const bool reads = visit->record.kind == PAWL_READ;
+    pawl_lock *lock = shared[!reads][visit->style][visit->record.name].lock;
+    const pawl_status status = pawl_lock_acquire(lock, PAWL_FOREVER);
+    if (reads ? status != PAWL_DEADLOCK && status != PAWL_LOST : is_wrong(status)) {
+        complain("to %s answered %s to who %s", reads ? "write" : "read",
+            pawl_status_string(status), reads ? "reads" : "writes");
+    }
+    if (status == PAWL_OK) {
+        const pawl_status left = pawl_lock_release(lock);
+        if (left != PAWL_OK && left != PAWL_LOST) {
+            complain("the inner release answered %s", pawl_status_string(left));
+        }
+    }
+}
+
 static void embellish(struct visit *visit)
 {
     const uint64_t chance = draw_below(&visit->caller->random, 100);
     if (chance < 4 && visit->style != STYLE_ASYNC) {
         enter_again(visit);
-    } else if (chance < 6) {
+    } else if (chance < 8 && visit->style != STYLE_ASYNC &&
+               arena->kinds[visit->record.name] == PAWL_WRITE) {
+        enter_other(visit);
+    } else if (chance < 10) {
         const pawl_status status = pawl_lock_extend(visit->lock, arena->lease_ms);
         check_status(status, "extend");
         if (status == PAWL_BUSY) {
@@ -318,12 +313,25 @@ static void enter(struct visit *visit)
     if (record->token != 0 && record->token < arena->token_base) {
         complain("token %" PRIu64 " is older than the run", record->token);
     }
-    record->raised = record->token != 0 && raise_mark(cell, record->token);
+    record->raised = record->token != 0 && record->kind != PAWL_READ &&
+                     register_raise(arena, cell, record->token);
     record->seen = atomic_load(&cell->number);
     record->read_us = boottime_us();
     record->step = RECORD_ACQUIRED;
     write_down(record);
     atomic_store(&self->thread_acquired_us[visit->caller->index], record->read_us);
+}
+
+/* Who reads looks once more, who writes stores the next one. */
+static void touch_number(struct torture_record *record, struct arena_cell *cell)
+{
+    if (record->kind == PAWL_READ) {
+        record->written = atomic_load(&cell->number);
+    } else {
+        atomic_store(&cell->number, record->seen + 1);
+    }
+    record->added = true;
+    record->stored_us = boottime_us();
 }
 
 /* The release is about to be called. */
@@ -335,12 +343,12 @@ static void leave(struct visit *visit)
         look(visit);
     }
     if (arena->unlocked || pawl_lock_remaining_ms(visit->lock) > 0) {
-        atomic_store(&cell->number, record->seen + 1);
-        record->added = true;
-        record->stored_us = boottime_us();
+        touch_number(record, cell);
     }
-    record->written = record->raised ? write_fenced(cell, record->token) : 0;
-    record->wrote = record->written != 0;
+    if (record->kind != PAWL_READ) {
+        record->written = record->raised ? register_write(arena, cell, record->token) : 0;
+        record->wrote = record->written != 0;
+    }
     record->step = RECORD_LEAVING;
     record->at_us = boottime_us();
     write_down(record);
@@ -380,10 +388,14 @@ static void visit_one(struct caller *caller)
     const uint64_t chance = draw_below(&caller->random, 10);
     const enum style style = chance < 7 ? STYLE_RENEWED : chance < 9 ? STYLE_FIXED : STYLE_ASYNC;
     const int64_t wait_ms = draw_wait_ms(&caller->random);
+    const bool reads =
+        arena->kinds[name] == PAWL_WRITE && draw_below(&caller->random, 10) < READERS_OF_TEN;
+    const struct handle *handle =
+        style == STYLE_ASYNC ? &caller->own[reads][name] : &shared[reads][style][name];
     struct visit visit = {.caller = caller,
-        .lock = style == STYLE_ASYNC ? caller->own[name].lock : shared[style][name].lock,
+        .lock = handle->lock,
         .style = style,
-        .record = {.name = name}};
+        .record = {.name = name, .kind = handle->kind}};
     const pawl_status status = arena->unlocked ? PAWL_OK : acquire(&visit, wait_ms);
     if (status == PAWL_OK) {
         hold(&visit);
@@ -412,41 +424,15 @@ static void *call_on(void *arg)
     return NULL;
 }
 
-/* ===== The pulse ===== */
-
-/* Whether this process got to run: stopped, or left waiting for a processor, it keeps no promise
- * about time, and that is nobody's fault here. This thread does nothing else than look. */
-static void *feel_pulse(void *arg)
-{
-    (void)arg;
-    int64_t last_us = boottime_us();
-    for (;;) {
-        nap_ms(PULSE_MS);
-        const int64_t now_us = boottime_us();
-        if (now_us - last_us > PULSE_MS * 1000 + PAUSE_US) {
-            const struct torture_record record = {
-                .step = RECORD_PAUSED, .at_us = last_us, .until_us = now_us};
-            write_down(&record);
-        }
-        last_us = now_us;
-    }
-    return NULL;
-}
-
-static void start_pulse(void)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, feel_pulse, NULL) != 0 || pthread_detach(thread) != 0) {
-        complain("no thread can be started");
-    }
-}
-
 /* ===== Beginning and end ===== */
 
-static pawl_status open_one(struct handle *handle, unsigned name, enum style style)
+static pawl_status open_one(struct handle *handle, unsigned name, enum style style, bool reads)
 {
     char text[64];
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    handle->kind = reads ? PAWL_READ : arena->kinds[name];
+    options.kind = handle->kind;
+    options.handoff = arena->handoffs[name];
     options.lease_ms = arena->lease_ms;
     options.renew = style != STYLE_FIXED;
     options.owner = style == STYLE_ASYNC ? PAWL_OWNER_HANDLE : PAWL_OWNER_THREAD;
@@ -459,12 +445,13 @@ static pawl_status open_one(struct handle *handle, unsigned name, enum style sty
     return status;
 }
 
-static bool open_name(unsigned name)
+static bool open_name(unsigned name, bool reads)
 {
-    bool opened = open_one(&shared[STYLE_RENEWED][name], name, STYLE_RENEWED) == PAWL_OK &&
-                  open_one(&shared[STYLE_FIXED][name], name, STYLE_FIXED) == PAWL_OK;
+    struct handle(*both)[ARENA_NAMES_MAX] = shared[reads];
+    bool opened = open_one(&both[STYLE_RENEWED][name], name, STYLE_RENEWED, reads) == PAWL_OK &&
+                  open_one(&both[STYLE_FIXED][name], name, STYLE_FIXED, reads) == PAWL_OK;
     for (unsigned i = 0; opened && i < arena->threads; i++) {
-        opened = open_one(&callers[i].own[name], name, STYLE_ASYNC) == PAWL_OK;
+        opened = open_one(&callers[i].own[reads][name], name, STYLE_ASYNC, reads) == PAWL_OK;
     }
     return opened;
 }
@@ -495,7 +482,7 @@ static bool open_all(void)
         return false;
     }
     for (unsigned i = 0; i < arena->names; i++) {
-        if (!open_name(i)) {
+        if (!open_name(i, false) || (arena->kinds[i] == PAWL_WRITE && !open_name(i, true))) {
             complain("a lock could not be opened: %s", pawl_last_error());
             return false;
         }
@@ -532,11 +519,12 @@ static void await_news(uint64_t told_before, uint64_t lost_before)
 
 static void close_all(void)
 {
-    for (unsigned i = 0; i < arena->names; i++) {
-        pawl_lock_close(shared[STYLE_RENEWED][i].lock);
-        pawl_lock_close(shared[STYLE_FIXED][i].lock);
+    for (unsigned i = 0; i < 2 * arena->names; i++) {
+        const unsigned name = i / 2;
+        pawl_lock_close(shared[i % 2][STYLE_RENEWED][name].lock);
+        pawl_lock_close(shared[i % 2][STYLE_FIXED][name].lock);
         for (unsigned j = 0; j < arena->threads; j++) {
-            pawl_lock_close(callers[j].own[i].lock);
+            pawl_lock_close(callers[j].own[i % 2][name].lock);
         }
     }
     const pawl_status status = pawl_client_close(client);
@@ -584,7 +572,9 @@ int worker_run(const struct child_pipes *pipes, const char *arg)
         sem_init(&callers[i].answered, 0, 0);
     }
     pace_first_thread();
-    start_pulse();
+    if (!pulse_start(log_fd)) {
+        complain("no thread can be started");
+    }
     take_stock(&self->before);
     if (open_all()) {
         atomic_store(&self->stage, ARENA_READY);

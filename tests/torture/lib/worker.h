@@ -5,9 +5,14 @@
 
 #include "support/process.h"
 
+#include <stdbool.h>
+
 #define WORKER_ROLE "worker"
 
 /* The argument: "<slot> <generation> <path of the arena>". */
 int worker_run(const struct child_pipes *pipes, const char *arg);
+
+/* pulse.c: write down from now on, to this log, when this process did not run. False: no thread. */
+bool pulse_start(int fd);
 
 #endif
