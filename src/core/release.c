@@ -126,9 +126,10 @@ static void left(struct pawl__handle *handle, struct pawl__tenure *tenure)
     }
 }
 
-/* The hold ends. Callers of the same owner that were about to enter again get in line instead;
- * those that had let it go for writing have what they wanted. */
-static void end_entering(struct pawl__machine *machine, struct pawl__list *requests, int64_t now_us)
+/* Callers of the same owner that were about to enter again get in line instead: the hold ends
+ * first. */
+static void queue_entering(
+    struct pawl__machine *machine, struct pawl__list *requests, int64_t now_us)
 {
     struct pawl__list *node = requests->next;
     while (node != requests) {
@@ -138,8 +139,6 @@ static void end_entering(struct pawl__machine *machine, struct pawl__list *reque
             pawl__list_remove(&request->node);
             pawl__set_phase(machine, request, PAWL__QUEUED);
             pawl__claim_start(machine, request, now_us);
-        } else if (request->kind == PAWL__WANT_RELEASE) {
-            pawl__finish(machine, request, PAWL_OK, NULL);
         }
     }
 }
@@ -149,8 +148,8 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
 {
     tenure->state = PAWL__TENURE_RELEASING;
     pawl__list_remove(&tenure->node);
-    end_entering(machine, &tenure->extends, now_us);
-    end_entering(machine, &tenure->extending, now_us);
+    queue_entering(machine, &tenure->extends, now_us);
+    queue_entering(machine, &tenure->extending, now_us);
     pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
     if (hand_off(machine, tenure, request, now_us)) {
         return;
