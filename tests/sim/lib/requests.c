@@ -99,6 +99,7 @@ void sim_request_started(struct sim_actor *actor)
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
     case PAWL__WANT_RAISE:
+    case PAWL__WANT_TALLY:
         break;
     }
 }
@@ -319,6 +320,8 @@ void sim_request_finished(struct sim_actor *actor)
     case PAWL__WANT_BREAK:
     case PAWL__WANT_RAISE:
         errand_finished(actor);
+        break;
+    case PAWL__WANT_TALLY:
         break;
     }
 }

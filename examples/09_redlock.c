@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 07 redlock: one lock that a majority of servers keeps, and what is left of it when they go.
+/* 09 redlock: one lock that a majority of servers keeps, and what is left of it when they go.
  *
  * Introduces pawl_lock_open_quorum(). Three backends stand for three servers: held is what a
  * majority has granted, so one of them may be taken away, and not two.
  *
- *     cc 07_redlock.c -o 07_redlock $(pkg-config --cflags --libs pawl)
- *     ./07_redlock                                                       in memory
- *     ./07_redlock redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3    for real
+ *     cc 09_redlock.c -o 09_redlock $(pkg-config --cflags --libs pawl)
+ *     ./09_redlock                                                       in memory
+ *     ./09_redlock redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3    for real
  */
 #include <pawl.h>
 #include <stdio.h>
