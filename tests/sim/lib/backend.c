@@ -89,27 +89,28 @@ static void check_tokens(
     world->token_max[call->name] = after->token + tokens - 1;
 }
 
-static void write_holder(
-    char *text, size_t size, const struct sim_call *call, const struct sim_picture *before)
+/* Who looks sees its own hold, or else the oldest; NULL: nobody holds it. */
+static const struct sim_hold *shown(const struct sim_call *call, struct sim_picture *before)
 {
-    const struct sim_hold *hold = &before->holds[0];
-    bool shared = call->copy.place->family == PAWL__FAMILY_SHARED;
-    snprintf(text, size, "%08x-0000-4000-8000-%012x:%llu%s", (unsigned)(hold->peer >> 32),
-        (unsigned)hold->peer, (unsigned long long)hold->id, shared && !hold->reads ? ":write" : "");
+    const struct sim_hold *own = sim_picture_find(before, sim_peer(call->uuid), call->copy.id);
+    return own != NULL ? own : before->held > 0 ? &before->holds[0] : NULL;
 }
 
 static void check_info(struct sim_world *world, const struct sim_call *call,
-    const struct sim_picture *before, int64_t now_us)
+    struct sim_picture *before, int64_t now_us)
 {
     const pawl_lock_info *info = &call->info;
+    const struct sim_hold *hold = shown(call, before);
+    const bool shared = call->copy.place->family == PAWL__FAMILY_SHARED;
     char holder[sizeof info->holder] = "";
-    bool held = before->held > 0;
-    if (held) {
-        write_holder(holder, sizeof holder, call, before);
+    if (hold != NULL) {
+        snprintf(holder, sizeof holder, "%08x-0000-4000-8000-%012x:%llu%s",
+            (unsigned)(hold->peer >> 32), (unsigned)hold->peer, (unsigned long long)hold->id,
+            shared && !hold->reads ? ":write" : "");
     }
-    int64_t left_us = held ? sim_picture_end(before) - now_us : 0;
+    int64_t left_us = hold != NULL ? sim_picture_end(before) - now_us : 0;
     uint64_t token = has_tokens(call) ? before->token + before->more : 0;
-    if (info->held != held || info->hold_count != (held ? before->holds[0].count : 0) ||
+    if (info->held != (hold != NULL) || info->hold_count != (hold != NULL ? hold->count : 0) ||
         strcmp(info->holder, holder) != 0 || info->remaining_ms < left_us / 1000 ||
         info->remaining_ms > left_us / 1000 + 1 || (info->held && info->token != token)) {
         sim_fail(world, "O3", "inspect tells of \"%s\" where \"%s\" holds", info->holder, holder);
@@ -118,7 +119,7 @@ static void check_info(struct sim_world *world, const struct sim_call *call,
 
 /* What the answer says beside itself. */
 static void check_words(struct sim_world *world, const struct sim_call *call,
-    const struct sim_picture *before, struct sim_picture *after, int64_t now_us)
+    struct sim_picture *before, struct sim_picture *after, int64_t now_us)
 {
     const struct pawl__op *op = &call->copy;
     uint64_t id = op->kind == PAWL__OP_PASS ? op->heir_id : op->id;
@@ -141,9 +142,8 @@ static void check_words(struct sim_world *world, const struct sim_call *call,
     }
 }
 
-static void check(struct sim_world *world, const struct sim_call *call,
-    const struct sim_picture *before, struct sim_verdict *verdict, struct sim_picture *after,
-    int64_t now_us)
+static void check(struct sim_world *world, const struct sim_call *call, struct sim_picture *before,
+    struct sim_verdict *verdict, struct sim_picture *after, int64_t now_us)
 {
     const struct pawl__op *op = &call->copy;
     bool failed = op->answer == PAWL__FAILED;
