@@ -476,6 +476,7 @@ bool pawl__hold_renew_early(
 {
     bool due = tenure->state == PAWL__TENURE_HELD && !tenure->side_out &&
                tenure->renew_us != PAWL__NEVER && tenure->timer.due_us == tenure->renew_us &&
+               now_us < risk_due(tenure) && /* which another handle may want earlier */
                tenure->renew_us - tenure->lease_us / (10 * RENEWALS_PER_LEASE) <= now_us;
     if (due) {
         renew(machine, tenure, now_us);
