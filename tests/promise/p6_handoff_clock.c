@@ -124,6 +124,23 @@ static void check_passed(void)
     check_token(FIRST + 1);
 }
 
+/* ===== Tokens ===== */
+
+/* A late copy of the first question may be the one that is granted, with what it asked for. */
+static void asked_again_it_asks_for_as_many_tokens(void **state)
+{
+    (void)state;
+    assert_true(stage_stranger_gets(&stage, "x", 100000));
+    wait_for(&handle, 0, 1);
+    stage_pass(&stage, 1000); /* its first question is answered: held */
+    wait_for(&handle, 1, WAITERS - 1);
+    stage_pass(&stage, LEASE_US);
+    assert_true(stage.submitted[PAWL__OP_ACQUIRE] > 1);
+    assert_int_equal(clock_ended(&waits[0]), PAWL_OK);
+    check_token(FIRST);
+    assert_int_equal(hold_of(FIRST)->spare_tokens, 0);
+}
+
 /* ===== When ===== */
 
 static void it_goes_down_the_line_without_a_word(void **state)
@@ -342,6 +359,7 @@ static void a_close_releases_what_was_handed_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        HANDED(begin, asked_again_it_asks_for_as_many_tokens),
         HANDED(begin, it_goes_down_the_line_without_a_word),
         HANDED(begin, it_goes_on_no_more_often_than_asked),
         HANDED(begin, it_stays_here_for_ten_milliseconds),
