@@ -2,14 +2,14 @@
 /* The parts of the command that need no backend: text made safe, measured, cut and wrapped; tables
  * that fit; JSON from any bytes; percentiles; and what `pawl top` makes of listings and events,
  * with times that the test chooses. */
-#include "cli/histogram.h"
-#include "cli/json.h"
-#include "cli/say.h"
-#include "cli/secret.h"
-#include "cli/table.h"
-#include "cli/text.h"
-#include "cli/top_model.h"
-#include "cli/utf8.h"
+#include "cli/bench/histogram.h"
+#include "cli/line/say.h"
+#include "cli/line/secret.h"
+#include "cli/text/json.h"
+#include "cli/text/table.h"
+#include "cli/text/text.h"
+#include "cli/text/utf8.h"
+#include "cli/top/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

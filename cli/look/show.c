@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl show`: everything about one lock. The exit status answers the question that scripts ask. */
+#include "commands.h"
+#include "common/backend.h"
+#include "common/holds.h"
+#include "line/options.h"
+#include "line/say.h"
+
+#include <stdio.h>
+
+enum { EXIT_HELD = 0, EXIT_FREE = 1 };
+
+static const char help[] = "usage: pawl show [--json] [--quiet] NAME\n"
+                           "\n"
+                           "Show one lock: who holds it, for how long still, who waits.\n"
+                           "\n"
+                           "  --json       one JSON object\n"
+                           "  -q, --quiet  print nothing, answer by the exit status\n"
+                           "  --url URL    where the lock is; see pawl --help\n"
+                           "\n"
+                           "Exit status 0 if it is held, 1 if it is free, 69 if nobody answers:\n"
+                           "  pawl show -q deploy && echo 'somebody is deploying'\n";
+
+static void print(const pawl_entry *entry, bool as_json)
+{
+    struct cli_hold hold = cli_hold_from(entry);
+    if (as_json) {
+        struct cli_json json;
+        cli_json_open(&json, stdout);
+        cli_hold_json(&json, NULL, &hold);
+        cli_json_close(&json);
+    } else {
+        struct cli_text text = CLI_TEXT_INIT;
+        cli_hold_add_lines(&hold, 0, &text);
+        fputs(cli_text_string(&text), stdout);
+        cli_text_free(&text);
+    }
+    cli_hold_free(&hold);
+}
+
+static int show(pawl_client *client, const char *name, bool quiet, bool as_json)
+{
+    pawl_entry entry = {.size = sizeof entry};
+    pawl_status status = pawl_client_look(client, name, &entry);
+    if (status != PAWL_OK) {
+        return cli_say_failure(status);
+    }
+    if (!quiet) {
+        print(&entry, as_json);
+    }
+    int result = cli_output_end();
+    return result != CLI_OK ? result : entry.held ? EXIT_HELD : EXIT_FREE;
+}
+
+int cli_show(int argc, char **argv)
+{
+    bool as_json = false;
+    bool quiet = false;
+    struct cli_option options[] = {
+        {.name = "json", .type = CLI_FLAG, .value = &as_json},
+        {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .value = &quiet, .excludes = "json"},
+    };
+    const struct cli_syntax syntax = {
+        .command = "pawl show",
+        .help = help,
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .operands = {"NAME"},
+        .operands_min = 1,
+    };
+    struct cli_arguments arguments;
+    int result = cli_options_parse(&syntax, argc, argv, &arguments);
+    if (result == CLI_GO_ON) {
+        result = cli_check_name(arguments.operands[0]);
+    }
+    pawl_client *client = NULL;
+    if (result == CLI_GO_ON) {
+        result = cli_backend_open_to_look(&client);
+    }
+    if (result == CLI_GO_ON) {
+        result = show(client, arguments.operands[0], quiet, as_json);
+        pawl_client_close(client);
+    }
+    return result;
+}
