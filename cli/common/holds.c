@@ -73,6 +73,9 @@ static int compare(const void *left, const void *right)
     const struct cli_hold *a = left;
     const struct cli_hold *b = right;
     int order = strcmp(a->name, b->name);
+    if (order == 0) {
+        order = (b->kind == PAWL_WRITE) - (a->kind == PAWL_WRITE);
+    }
     return order != 0 ? order : strcmp(a->holder, b->holder);
 }
 
@@ -128,75 +131,6 @@ void cli_hold_add_who(const struct cli_hold *hold, struct cli_text *text)
     if (hold->command[0] != '\0') {
         cli_text_add_string(text, " ");
         cli_text_add_safe(text, hold->command);
-    }
-}
-
-/* A labelled line; the value follows. */
-static void begin_line(struct cli_text *text, size_t indent, const char *label)
-{
-    cli_text_add_spaces(text, indent);
-    cli_text_print(text, "%-10s", label);
-}
-
-static void add_line(struct cli_text *text, size_t indent, const char *label, const char *value)
-{
-    if (value[0] != '\0') {
-        begin_line(text, indent, label);
-        cli_text_add_safe(text, value);
-        cli_text_add_string(text, "\n");
-    }
-}
-
-static void add_left(const struct cli_hold *hold, size_t indent, struct cli_text *text)
-{
-    begin_line(text, indent, "left");
-    if (hold->remaining_ms < 0) {
-        cli_text_add_string(text, "no limit: until it is released or its process ends\n");
-        return;
-    }
-    cli_text_add_duration(text, hold->remaining_ms);
-    cli_text_add_string(text, ", if nobody renews it\n");
-}
-
-static void add_holder_lines(const struct cli_hold *hold, size_t indent, struct cli_text *text)
-{
-    add_line(text, indent, "host", hold->host);
-    if (hold->pid != 0) {
-        begin_line(text, indent, "pid");
-        cli_text_print(text, "%" PRId64 "\n", hold->pid);
-    }
-    add_line(text, indent, "command", hold->command);
-    if (hold->since_ms >= 0) {
-        begin_line(text, indent, "running");
-        cli_text_add_string(text, "for ");
-        cli_text_add_duration(text, hold->since_ms);
-        cli_text_add_string(text, " (the process that holds it)\n");
-    }
-    add_line(text, indent, "owner", hold->holder);
-    begin_line(text, indent, "count");
-    cli_text_print(text, "%u\n", hold->hold_count);
-    add_left(hold, indent, text);
-}
-
-void cli_hold_add_lines(const struct cli_hold *hold, size_t indent, struct cli_text *text)
-{
-    add_line(text, indent, "name", hold->name);
-    add_line(text, indent, "state", hold->held ? "held" : "free");
-    add_line(text, indent, "kind", cli_kind_name(hold->kind));
-    if (hold->held) {
-        add_holder_lines(hold, indent, text);
-    }
-    if (hold->waiters >= 0) {
-        begin_line(text, indent, "waiters");
-        if (hold->waiters > 0) {
-            cli_text_print(text, "%" PRId64 " or more\n", hold->waiters);
-        } else {
-            cli_text_add_string(text, "none known\n");
-        }
-    }
-    if (hold->token != 0) {
-        begin_line(text, indent, "token");
-        cli_text_print(text, "%" PRIu64 "\n", hold->token);
     }
 }
 
@@ -270,22 +204,32 @@ static void json_bytes_or_null(struct cli_json *json, const char *key, const cha
     }
 }
 
-void cli_hold_json(struct cli_json *json, const char *key, const struct cli_hold *hold)
+void cli_hold_json_holder(struct cli_json *json, const struct cli_hold *hold)
 {
-    cli_json_object(json, key);
-    cli_json_bytes(json, "name", hold->name);
-    cli_json_string(json, "kind", cli_kind_name(hold->kind));
-    cli_json_bool(json, "held", hold->held);
     json_bytes_or_null(json, "owner", hold->holder);
     json_bytes_or_null(json, "host", hold->host);
     json_integer_or_null(json, "pid", hold->pid, hold->pid != 0);
     json_bytes_or_null(json, "command", hold->command);
     json_integer_or_null(json, "client_age_ms", hold->since_ms, hold->since_ms >= 0);
     cli_json_integer(json, "hold_count", hold->hold_count);
+}
+
+void cli_hold_json_members(struct cli_json *json, const struct cli_hold *hold)
+{
+    cli_json_bytes(json, "name", hold->name);
+    cli_json_string(json, "kind", cli_kind_name(hold->kind));
+    cli_json_bool(json, "held", hold->held);
+    cli_hold_json_holder(json, hold);
     json_integer_or_null(
         json, "remaining_ms", hold->remaining_ms, hold->held && hold->remaining_ms >= 0);
     json_integer_or_null(json, "waiters", hold->waiters, hold->waiters >= 0);
     cli_json_token(json, "token", hold->token);
+}
+
+void cli_hold_json(struct cli_json *json, const char *key, const struct cli_hold *hold)
+{
+    cli_json_object(json, key);
+    cli_hold_json_members(json, hold);
     cli_json_object_end(json);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds, as `ls`, `show`, `break` and `top` show them: collected from the library, in order of
- * their names, as a table, as lines and as JSON. */
+/* Holds, as `ls`, `watch` and `top` show them: collected from the library, in order of their names,
+ * as a table and as JSON. */
 #ifndef PAWL_COMMON_HOLDS_H
 #define PAWL_COMMON_HOLDS_H
 
@@ -42,7 +42,7 @@ struct cli_holds {
 /* A pawl_entry_callback; arg is the struct cli_holds. */
 bool cli_holds_collect(const pawl_entry *entry, void *arg);
 
-void cli_holds_sort(struct cli_holds *holds); /* by name, then by holder */
+void cli_holds_sort(struct cli_holds *holds); /* by name, a writer first, then by holder */
 void cli_holds_free(struct cli_holds *holds);
 
 struct cli_hold cli_hold_from(const pawl_entry *entry);
@@ -55,11 +55,10 @@ const char *cli_kind_name(pawl_kind kind);
  * all that is known. */
 void cli_hold_add_who(const struct cli_hold *hold, struct cli_text *text);
 
-/* All about it, a line for each thing, indented. */
-void cli_hold_add_lines(const struct cli_hold *hold, size_t indent, struct cli_text *text);
-
-/* A JSON object. */
+/* A JSON object; its members alone; and those of them that are about the holder. */
 void cli_hold_json(struct cli_json *json, const char *key, const struct cli_hold *hold);
+void cli_hold_json_members(struct cli_json *json, const struct cli_hold *hold);
+void cli_hold_json_holder(struct cli_json *json, const struct cli_hold *hold);
 
 /* All of them as a table or as a list of JSON objects. */
 void cli_holds_table(

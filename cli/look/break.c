@@ -4,7 +4,7 @@
  * answer comes. Where nobody can be asked, only --yes goes on. */
 #include "commands.h"
 #include "common/backend.h"
-#include "common/holds.h"
+#include "common/view.h"
 #include "line/options.h"
 #include "line/say.h"
 
@@ -55,61 +55,86 @@ static bool read_yes(void)
     return strcasecmp(line, "y") == 0 || strcasecmp(line, "yes") == 0;
 }
 
-/* Show the holder and ask. */
-static bool ask(const pawl_entry *entry)
+/* Show who holds it and ask. */
+static bool ask(const struct cli_view *view)
 {
     struct cli_text text = CLI_TEXT_INIT;
-    struct cli_hold hold = cli_hold_from(entry);
-    cli_hold_add_lines(&hold, 2, &text);
-    cli_text_add_string(&text, "Its holder is not stopped by this. Take the lock away? [y/N] ");
+    cli_view_add_lines(view, 2, &text);
+    cli_text_add_string(&text,
+        view->holders.count > 1
+            ? "Its holders are not stopped by this. Take the lock away from all of them? [y/N] "
+            : "Its holder is not stopped by this. Take the lock away? [y/N] ");
     fputs(cli_text_string(&text), stderr);
-    cli_hold_free(&hold);
     cli_text_free(&text);
     return read_yes();
 }
 
-/* Ask until the one who was shown is the one who holds it. CLI_GO_ON, or the exit status. */
-static int confirm(pawl_client *client, const char *name, pawl_entry *entry)
+static bool is_holder(const struct cli_view *view, const char *holder)
+{
+    for (size_t i = 0; i < view->holders.count; i++) {
+        if (strcmp(view->holders.items[i].holder, holder) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does nobody hold it now who did not before? */
+static bool nobody_is_new(const struct cli_view *before, const struct cli_view *now)
+{
+    for (size_t i = 0; i < now->holders.count; i++) {
+        if (!is_holder(before, now->holders.items[i].holder)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Ask until those who were shown are the ones who hold it. CLI_GO_ON, or the exit status. */
+static int confirm(pawl_client *client, const char *name, struct cli_view *view)
 {
     for (;;) {
-        if (!ask(entry)) {
+        if (!ask(view)) {
             cli_say("nothing was done");
             return EXIT_NOT_DONE;
         }
-        pawl_entry now = {.size = sizeof now};
-        pawl_status status = pawl_client_look(client, name, &now);
+        struct cli_view now;
+        const pawl_status status = cli_view_take(client, name, &now);
         if (status != PAWL_OK) {
             return cli_say_failure(status);
         }
-        if (!now.held) {
+        const bool known = nobody_is_new(view, &now);
+        cli_view_free(view);
+        *view = now;
+        if (view->holders.count == 0) {
             return say_not_held(name);
         }
-        bool same = strcmp(now.holder, entry->holder) == 0;
-        *entry = now;
-        if (same) {
+        if (known) {
             return CLI_GO_ON;
         }
         cli_say("meanwhile the holder has changed; it is now:");
     }
 }
 
-static void say_done(const pawl_entry *entry)
+static void say_done(const struct cli_view *view)
 {
     struct cli_text text = CLI_TEXT_INIT;
-    struct cli_hold hold = cli_hold_from(entry);
-    add_name(&text, hold.name);
+    const struct cli_hold *hold = cli_view_lock(view);
+    add_name(&text, hold->name);
     cli_text_add_string(&text, " was taken away; it was held by ");
-    cli_hold_add_who(&hold, &text);
+    cli_hold_add_who(hold, &text);
+    if (view->holders.count > 1) {
+        cli_text_print(&text, " and %zu more", view->holders.count - 1);
+    }
     cli_say("%s", cli_text_string(&text));
-    cli_hold_free(&hold);
     cli_text_free(&text);
 }
 
-static int take_away(pawl_client *client, const pawl_entry *entry, const char *name)
+static int take_away(pawl_client *client, const struct cli_view *view, const char *name)
 {
     pawl_lock *lock = NULL;
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-    options.kind = entry->kind;
+    options.kind = cli_view_lock(view)->kind;
     pawl_status status = pawl_lock_open(client, name, &options, &lock);
     if (status != PAWL_OK) {
         return cli_say_failure(status);
@@ -117,7 +142,7 @@ static int take_away(pawl_client *client, const pawl_entry *entry, const char *n
     status = pawl_lock_break(lock);
     int result = CLI_OK;
     if (status == PAWL_OK) {
-        say_done(entry);
+        say_done(view);
     } else {
         result = status == PAWL_NOT_HELD ? say_not_held(name) : cli_say_failure(status);
     }
@@ -127,16 +152,22 @@ static int take_away(pawl_client *client, const pawl_entry *entry, const char *n
 
 static int look_and_break(pawl_client *client, const char *name, bool yes)
 {
-    pawl_entry entry = {.size = sizeof entry};
-    pawl_status status = pawl_client_look(client, name, &entry);
+    struct cli_view view;
+    const pawl_status status = cli_view_take(client, name, &view);
     if (status != PAWL_OK) {
         return cli_say_failure(status);
     }
-    if (!entry.held) {
-        return say_not_held(name);
+    int result = CLI_GO_ON;
+    if (view.holders.count == 0) {
+        result = say_not_held(name);
+    } else if (!yes) {
+        result = confirm(client, name, &view);
     }
-    int result = yes ? CLI_GO_ON : confirm(client, name, &entry);
-    return result == CLI_GO_ON ? take_away(client, &entry, name) : result;
+    if (result == CLI_GO_ON) {
+        result = take_away(client, &view, name);
+    }
+    cli_view_free(&view);
+    return result;
 }
 
 int cli_break(int argc, char **argv)

@@ -2,7 +2,7 @@
 /* `pawl show`: everything about one lock. The exit status answers the question that scripts ask. */
 #include "commands.h"
 #include "common/backend.h"
-#include "common/holds.h"
+#include "common/view.h"
 #include "line/options.h"
 #include "line/say.h"
 
@@ -21,35 +21,35 @@ static const char help[] = "usage: pawl show [--json] [--quiet] NAME\n"
                            "Exit status 0 if it is held, 1 if it is free, 69 if nobody answers:\n"
                            "  pawl show -q deploy && echo 'somebody is deploying'\n";
 
-static void print(const pawl_entry *entry, bool as_json)
+static void print(const struct cli_view *view, bool as_json)
 {
-    struct cli_hold hold = cli_hold_from(entry);
     if (as_json) {
         struct cli_json json;
         cli_json_open(&json, stdout);
-        cli_hold_json(&json, NULL, &hold);
+        cli_view_json(&json, view);
         cli_json_close(&json);
     } else {
         struct cli_text text = CLI_TEXT_INIT;
-        cli_hold_add_lines(&hold, 0, &text);
+        cli_view_add_lines(view, 0, &text);
         fputs(cli_text_string(&text), stdout);
         cli_text_free(&text);
     }
-    cli_hold_free(&hold);
 }
 
 static int show(pawl_client *client, const char *name, bool quiet, bool as_json)
 {
-    pawl_entry entry = {.size = sizeof entry};
-    pawl_status status = pawl_client_look(client, name, &entry);
+    struct cli_view view;
+    const pawl_status status = cli_view_take(client, name, &view);
     if (status != PAWL_OK) {
         return cli_say_failure(status);
     }
     if (!quiet) {
-        print(&entry, as_json);
+        print(&view, as_json);
     }
-    int result = cli_output_end();
-    return result != CLI_OK ? result : entry.held ? EXIT_HELD : EXIT_FREE;
+    const bool held = cli_view_lock(&view)->held;
+    cli_view_free(&view);
+    const int result = cli_output_end();
+    return result != CLI_OK ? result : held ? EXIT_HELD : EXIT_FREE;
 }
 
 int cli_show(int argc, char **argv)

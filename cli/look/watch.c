@@ -67,6 +67,9 @@ static void print_line(const pawl_watch_event *event, const struct cli_hold *hol
         cli_text_add_string(&line, "  ");
         cli_hold_add_who(hold, &line);
     }
+    if (hold->kind != PAWL_MUTEX) {
+        cli_text_print(&line, "  %s", cli_kind_name(hold->kind));
+    }
     if (hold->token != 0) {
         cli_text_print(&line, "  token %" PRIu64, hold->token);
     }

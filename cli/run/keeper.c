@@ -119,7 +119,8 @@ static pawl_status explain(struct run_keeper *keeper, pawl_status status, const 
     const struct run_options *options = keeper->options;
     if (status == PAWL_UNSUPPORTED && options->kind != PAWL_MUTEX) {
         snprintf(keeper->why, sizeof keeper->why,
-            "--kind %s is not available with %s:; use --kind mutex", options->kind_name, scheme);
+            "--kind %s is not available with %s:; use --kind mutex, or a Redis server (--url)",
+            options->kind_name, scheme);
     } else if (status != PAWL_OK) {
         snprintf(keeper->why, sizeof keeper->why, "%s", pawl_last_error());
     }

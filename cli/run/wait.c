@@ -40,6 +40,7 @@ static void describe(
     char name[CLI_QUOTE_SIZE];
     char holder[3 * CLI_QUOTE_SIZE] = "";
     char lease[64] = "";
+    char queue[64] = "";
     char patience[64] = "";
     char duration[CLI_DURATION_SIZE];
     cli_quote(keeper->options->name, name);
@@ -57,7 +58,11 @@ static void describe(
         snprintf(patience, sizeof patience, "; giving up in %s",
             cli_duration_show(left_us > 0 ? left_us / US_PER_S * 1000 : 0, duration));
     }
-    snprintf(out, size, "'%s' is held by %s%s%s", name, holder, lease, patience);
+    if (entry->kind == PAWL_FAIR && entry->waiters > 0) {
+        snprintf(queue, sizeof queue, "; %" PRId64 " in its queue", entry->waiters);
+    }
+    snprintf(out, size, "'%s' is held by %s%s%s%s%s", name, holder,
+        entry->kind == PAWL_READ ? " and maybe other readers" : "", lease, queue, patience);
 }
 
 static void tell_holder(struct run_keeper *keeper)

@@ -38,7 +38,7 @@ SERVER_SECONDS_MAX = 20
 SKIPPED = 77
 
 # For the commands of a case. `hold` and `queue` start programs that hold a lock or wait for it, and
-# come back when they do; `let_go` ends them all, `let_go_of NAME` one. `until_true` waits for a
+# come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind; `let_go` ends them all, `let_go_of NAME` one. `until_true` waits for a
 # condition. `redis` is redis-cli on the case's server.
 PRELUDE = r"""
 until_true() {
@@ -51,14 +51,17 @@ until_true() {
 ends_with() { [[ $(tail -n 1 "$1") == "$2"* ]]; }
 gone() { [[ $(ps -o stat= -p "$1") != [!Z]* ]]; } # one that nobody has reaped yet is, too
 start_holder() {
-    local what=$1 name=$2 log
+    local what=$1 name=$2 kind=${3:-0} log
     log=$(mktemp holder.XXXXXX)
-    setsid "$PROGRAMS/hold" "$name" >"$log" 2>&1 </dev/null &
+    setsid "$PROGRAMS/hold" "$name" 30000 "$kind" >"$log" 2>&1 </dev/null &
     printf '%s %q\n' "$!" "$name" >>"$CASE_PIDS"
     until_true ends_with "$log" "$what" || cat "$log" >&2
 }
 hold() { local name; for name; do start_holder held "$name"; done; }
 queue() { local name; for name; do start_holder waiting "$name"; done; }
+declare -A kinds=([mutex]=0 [fair]=1 [read]=2 [write]=3 [spin]=4 [plain]=5)
+hold_as() { start_holder held "$2" "${kinds[$1]}"; }
+queue_as() { start_holder waiting "$2" "${kinds[$1]}"; }
 let_go_of() {
     local pid name
     while read -r pid name; do
