@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One lock that everybody wants: how often it changes hands inside one process (against waiting as
- * Redisson does), and how fairly several processes share it.
+ * Redisson does), and how fairly several processes share it; the same with hand-off, and for fair
+ * locks.
  *
  * The section is as short as it can be: it adds one to a number that nothing else protects, in
  * memory that all sides share. If that number is not the sum of all acquisitions, exclusion was
@@ -32,6 +33,7 @@ struct crowd_arg {
     const struct contender_kind *kind;
     size_t caller_count;
     struct arena *arena;
+    int64_t section_ns; /* work under the lock; 0: hardly any */
 };
 
 struct crowd {
@@ -51,6 +53,13 @@ static void *crowd_open(const void *arg)
     return crowd;
 }
 
+static void work(int64_t duration_ns)
+{
+    const int64_t end_ns = now_ns() + duration_ns;
+    while (duration_ns > 0 && now_ns() < end_ns) {
+    }
+}
+
 static void call(void *self, size_t index)
 {
     struct crowd *crowd = self;
@@ -61,6 +70,7 @@ static void call(void *self, size_t index)
     while (!atomic_load_explicit(&arena->stop, memory_order_relaxed)) {
         kind->lock(crowd->contender, index);
         arena->number = arena->number + 1;
+        work(crowd->arg->section_ns);
         if (atomic_load_explicit(&arena->stop, memory_order_relaxed)) {
             late_count++;
         } else {
@@ -136,7 +146,7 @@ bool group_hot(struct bench *bench)
         sample_server_cpu_us, 0, 1, "Redisson-style", MUST_NOT, 0};
     struct arena *arena = arena_open();
     const struct crowd_arg args[] = {
-        {bench, &contender_ours, 64, arena}, {bench, &contender_redisson, 64, arena}};
+        {bench, &contender_ours, 64, arena, 0}, {bench, &contender_redisson, 64, arena, 0}};
     struct side sides[] = {
         {.kind = &crowd_kind, .arg = &args[0]}, {.kind = &crowd_kind, .arg = &args[1]}};
     static struct rounds rounds;
@@ -155,9 +165,41 @@ bool group_hot(struct bench *bench)
     return true;
 }
 
+/* One row: so many acquisitions of ours, against Redisson-style waiting. */
+static bool compare_crowds(struct bench *bench, const char *group,
+    const struct comparison *comparison, const struct contender_kind *kind, int64_t section_ns)
+{
+    struct arena *arena = arena_open();
+    const struct crowd_arg args[] = {
+        {bench, kind, 64, arena, section_ns}, {bench, &contender_redisson, 64, arena, section_ns}};
+    struct side sides[] = {
+        {.kind = &crowd_kind, .arg = &args[0]}, {.kind = &crowd_kind, .arg = &args[1]}};
+    static struct rounds rounds;
+    const bool good = rounds_run(
+        &rounds, bench->server, sides, 2, bench->rounds, bench_slice_ns(bench, HOT_SLICE_MS));
+    if (!arena_close(arena) || !good) {
+        return false;
+    }
+    report_compare(&bench->report, group, &rounds, comparison);
+    return true;
+}
+
+bool group_fair(struct bench *bench)
+{
+    static const struct comparison acquisitions = {"fair lock, 64 threads, 1 process: acquisitions",
+        "/s", sample_rate, 0, 1, "Redisson-style mutex", MUST_NOT, 0};
+    return compare_crowds(bench, "fair", &acquisitions, &contender_ours_fair, 0);
+}
+
 /* ===== Shares of two processes ===== */
 
-static void add_share_row(struct bench *bench, const char *what, const struct rounds *rounds)
+struct share_must {
+    const char *group;
+    double ratio; /* of an even share */
+};
+
+static void add_share_row(struct bench *bench, const char *what, const struct rounds *rounds,
+    const struct share_must *must)
 {
     struct series smallest = {.count = rounds->count};
     struct series even = {.count = rounds->count};
@@ -173,25 +215,26 @@ static void add_share_row(struct bench *bench, const char *what, const struct ro
         sums[1] += second;
         seconds += rounds->samples[round][0].seconds;
     }
-    const struct row row = {.group = "shares",
+    const struct row row = {.group = must->group,
         .what = what,
         .unit = "share",
         .against_name = "even",
         .ours = smallest,
         .against = even,
         .must_kind = MUST_RATIO_AT_LEAST,
-        .must = 0.5};
+        .must = must->ratio};
     struct row *added = report_add(&bench->report, &row);
     snprintf(added->note, sizeof added->note, "acquisitions: %.0f and %.0f (%.1f k/s together)",
         sums[0], sums[1], (sums[0] + sums[1]) / seconds / 1000);
 }
 
-static bool share(struct bench *bench, const char *what, size_t first_count,
-    const struct contender_kind *second_kind, size_t second_count)
+static bool share_of(struct bench *bench, const char *what, const struct crowd_arg pair[2],
+    const struct share_must *must)
 {
     struct arena *arena = arena_open();
-    const struct crowd_arg args[] = {
-        {bench, &contender_ours, first_count, arena}, {bench, second_kind, second_count, arena}};
+    struct crowd_arg args[] = {pair[0], pair[1]};
+    args[0].arena = arena;
+    args[1].arena = arena;
     struct side sides[] = {
         {.kind = &crowd_kind, .arg = &args[0]}, {.kind = &crowd_kind, .arg = &args[1]}};
     static struct rounds rounds;
@@ -201,8 +244,17 @@ static bool share(struct bench *bench, const char *what, size_t first_count,
     if (!arena_close(arena) || !good) {
         return false;
     }
-    add_share_row(bench, what, &rounds);
+    add_share_row(bench, what, &rounds, must);
     return true;
+}
+
+static bool share(struct bench *bench, const char *what, size_t first_count,
+    const struct contender_kind *second_kind, size_t second_count)
+{
+    static const struct share_must must = {"shares", 0.5};
+    const struct crowd_arg pair[] = {{bench, &contender_ours, first_count, NULL, 0},
+        {bench, second_kind, second_count, NULL, 0}};
+    return share_of(bench, what, pair, &must);
 }
 
 bool group_shares(struct bench *bench)
@@ -213,4 +265,20 @@ bool group_shares(struct bench *bench)
                &contender_redisson, 1) &&
            share(bench, "64 callers against 64 Redisson-style: smallest share", 64,
                &contender_redisson, 64);
+}
+
+/* ===== Hand-off ===== */
+
+bool group_handoff(struct bench *bench)
+{
+    static const struct comparison empty = {"hand-off, 64 threads, 1 process: acquisitions", "/s",
+        sample_rate, 0, 1, "Redisson-style", MUST_RATIO_AT_LEAST, 6};
+    static const struct comparison working = {"hand-off, with 20 us of work in the section", "/s",
+        sample_rate, 0, 1, "Redisson-style", MUST_RATIO_AT_LEAST, 2.9};
+    static const struct share_must even = {"handoff", 0.96};
+    const struct crowd_arg pair[] = {{bench, &contender_ours_handoff, 32, NULL, 0},
+        {bench, &contender_ours_handoff, 32, NULL, 0}};
+    return compare_crowds(bench, "handoff", &empty, &contender_ours_handoff, 0) &&
+           compare_crowds(bench, "handoff", &working, &contender_ours_handoff, 20000) &&
+           share_of(bench, "hand-off, 2 processes, 32 callers each: smallest share", pair, &even);
 }

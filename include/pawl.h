@@ -298,6 +298,51 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_release_async(
 /* End every wait on this handle that began before the call, with PAWL_CANCELED. */
 PAWL_API void pawl_lock_cancel(pawl_lock *lock);
 
+/* ===== Several locks at once ===== */
+
+#define PAWL_MULTI_MAX 1024 /* members of a multi-lock */
+
+/* A lock that is held when all of its members are: 1 to PAWL_MULTI_MAX locks of one or several
+ * clients, of any kind, all of them with the same sort of owner. No name twice on one backend.
+ *
+ * Acquire: all or none. Whatever ends it but PAWL_OK, nothing is held through it afterwards; in the
+ * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
+ * in the same order, by name, whatever the order here: two multi-locks never wait for each other.
+ * PAWL_LOST: a member with a fixed lease was lost while others were waited for. WAITS: max(wait_ms,
+ * timeout), and a timeout to give back what it had; for each client.
+ *
+ * It makes the members themselves held by the caller: ask them for tokens. The multi-lock's own
+ * token is 0, its remaining time the least of its members', its owner string that of locks[0].
+ * Release releases every member, whatever happens with others, and answers the worst: PAWL_LOST if
+ * one was lost. Extend extends all. Inspect: held if every member is held by somebody. Break:
+ * PAWL_UNSUPPORTED, break the member. A member's callbacks tell of its loss.
+ *
+ * The multi-lock has handles of its own: members stay open and the caller's, and may be closed
+ * first (then they call back no more). Members have leases and all the rest, so of the options
+ * only `owner` may differ from the defaults, and must then be the members'. `done` of asynchronous
+ * calls runs as callbacks of the members' clients do, on one of them. WAITS: not, but not to be
+ * called inside a callback. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_multi(
+    pawl_lock *const locks[], size_t count, const pawl_lock_options *options, pawl_lock **lock_out);
+
+/* How the last acquire or release of this member through the multi-lock ended, whichever thread it
+ * was; the index is that of locks[] at open. PAWL_OK before the first. After an acquire that
+ * failed, the member that stopped it shows why, and one that was given back how that ended.
+ * PAWL_INVALID: no such member, or no multi-lock. */
+PAWL_API pawl_status pawl_lock_member_status(const pawl_lock *lock, size_t index);
+
+/* ===== Many keys, few names ===== */
+
+#define PAWL_STRIPES_MAX 65536
+
+/* One of `count` names for a key of any bytes: "<prefix>:<number>", the number in decimal digits,
+ * always 5 of them. The same key gives the same name for the same prefix and count, in every
+ * process, on every machine and in every version. Two keys may get the same name: then their
+ * holders wait for each other, and one thread that locks both re-enters. PAWL_INVALID: count is not
+ * 1 to PAWL_STRIPES_MAX, the name would be longer than 1024 bytes, or `size` has no room for it. */
+PAWL_API PAWL_CHECKED pawl_status pawl_stripe_name(const char *prefix, const void *key,
+    size_t key_size, unsigned count, char *name_out, size_t size);
+
 /* ===== For operators ===== */
 
 typedef struct pawl_lock_info {

@@ -158,6 +158,8 @@ need() {
         ps) has_command ps || missing_packages+=(procps) ;;
         tmux | zsh | fish | less) has_command "$what" || missing_packages+=("$what") ;;
         vi) has_command vi || missing_packages+=(vim-tiny) ;;
+        java) has_command java && has_command javac || missing_packages+=(default-jdk-headless) ;;
+        maven) has_command mvn || missing_packages+=(maven) ;;
         spin) has_command spin || missing_packages+=(spin) ;;
         *) die 70 "need: I do not know '$what'" ;;
         esac

@@ -22,6 +22,8 @@ struct contender_kind {
 };
 
 extern const struct contender_kind contender_ours;
+extern const struct contender_kind contender_ours_handoff;
+extern const struct contender_kind contender_ours_fair;
 extern const struct contender_kind
     contender_ours_file; /* the file engine, in the server's directory */
 extern const struct contender_kind contender_redisson;

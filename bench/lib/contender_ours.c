@@ -13,18 +13,36 @@ struct contender {
     pawl_lock *lock;
 };
 
-static void *open_url(const char *url, const char *lock_name)
+enum { HANDOFF = 64 };
+
+static void *open_url(const char *url, const char *lock_name, const pawl_lock_options *options)
 {
     struct contender *self = calloc(1, sizeof *self);
     self->client = ours_open(url);
-    self->lock = ours_lock(self->client, lock_name, NULL);
+    self->lock = ours_lock(self->client, lock_name, options);
     return self;
 }
 
 static void *open_redis(const struct server *server, const char *lock_name, size_t caller_count)
 {
     (void)caller_count;
-    return open_url(server_url(server, TRANSPORT_TCP), lock_name);
+    return open_url(server_url(server, TRANSPORT_TCP), lock_name, NULL);
+}
+
+static void *open_handoff(const struct server *server, const char *lock_name, size_t caller_count)
+{
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.handoff = HANDOFF;
+    (void)caller_count;
+    return open_url(server_url(server, TRANSPORT_TCP), lock_name, &options);
+}
+
+static void *open_fair(const struct server *server, const char *lock_name, size_t caller_count)
+{
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.kind = PAWL_FAIR;
+    (void)caller_count;
+    return open_url(server_url(server, TRANSPORT_TCP), lock_name, &options);
 }
 
 static void *open_file(const struct server *server, const char *lock_name, size_t caller_count)
@@ -32,7 +50,7 @@ static void *open_file(const struct server *server, const char *lock_name, size_
     char url[128];
     (void)caller_count;
     snprintf(url, sizeof url, "file://%s/locks", server->directory);
-    return open_url(url, lock_name);
+    return open_url(url, lock_name, NULL);
 }
 
 static void lock(void *self, size_t caller)
@@ -58,5 +76,9 @@ static void close_ours(void *self)
 }
 
 const struct contender_kind contender_ours = {"pawl", open_redis, lock, unlock, close_ours};
+const struct contender_kind contender_ours_handoff = {
+    "pawl hand-off", open_handoff, lock, unlock, close_ours};
+const struct contender_kind contender_ours_fair = {
+    "pawl fair", open_fair, lock, unlock, close_ours};
 const struct contender_kind contender_ours_file = {
     "pawl file", open_file, lock, unlock, close_ours};

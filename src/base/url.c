@@ -455,3 +455,25 @@ void pawl__url_free(struct pawl__url *url)
     }
     *url = (struct pawl__url){0};
 }
+
+char *pawl__url_backend(const struct pawl__url *url)
+{
+    char *text = pawl__format("%s:", url->scheme);
+    for (size_t i = 0; text != NULL && i < url->host_count; i++) {
+        const struct pawl__url_host *host = &url->hosts[i];
+        char *longer = pawl__format("%s%s%s:%d", text, i == 0 ? "//" : ",", host->name, host->port);
+        pawl__free(text);
+        text = longer;
+    }
+    const char *db = NULL; /* beside the path of a socket */
+    for (size_t i = 0; i < url->parameter_count; i++) {
+        db = strcmp(url->parameters[i].key, "db") == 0 ? url->parameters[i].value : db;
+    }
+    char *whole = NULL;
+    if (text != NULL) {
+        whole = pawl__format("%s%s%s%s", text, url->path != NULL ? url->path : "",
+            db != NULL ? "?db=" : "", db != NULL ? db : "");
+    }
+    pawl__free(text);
+    return whole;
+}

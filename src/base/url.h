@@ -41,6 +41,10 @@ struct pawl__url {
 pawl_status pawl__url_parse(const char *text, struct pawl__url *url_out);
 void pawl__url_free(struct pawl__url *url);
 
+/* What the URL names, without who asks and how: "redis://host:port/0". For comparing, and for
+ * people. NULL: no memory. */
+char *pawl__url_backend(const struct pawl__url *url);
+
 /* The value of ?key=, or NULL. Marks it used. */
 const char *pawl__url_get(struct pawl__url *url, const char *key);
 

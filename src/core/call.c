@@ -63,8 +63,12 @@ void pawl__call_wait_all_left(struct pawl_client *client)
 
 static void lock_free(struct pawl_lock *lock)
 {
+    struct pawl_lock *other = lock->stands_for;
     pawl__free(lock->name);
     pawl__free(lock);
+    if (other != NULL) {
+        pawl__lock_leave(other);
+    }
 }
 
 void pawl__lock_enter(struct pawl_lock *lock)
@@ -86,20 +90,26 @@ void pawl__lock_close(struct pawl_lock *lock)
     }
 }
 
-/* Turn the duration into deadlines and start. Takes what is to be done; the mutex is free
- * afterwards. True: it waits for an answer now. */
-static bool start(struct pawl_client *client, struct pawl__request *request,
-    struct pawl__todo *todo, int64_t *due_us)
+/* Turn the duration into deadlines and start. The mutex is held. True: it waits for an answer now.
+ */
+static bool begin(struct pawl_client *client, struct pawl__request *request)
 {
     int64_t timeout_us = client->machine.timeout_us;
-    pthread_mutex_lock(&client->mutex);
     int64_t now_us = pawl__now_us();
     int64_t wait_us = request->wait_us;
     request->start_us = now_us;
     request->wait_us = pawl__later(now_us, wait_us);
     request->end_us = pawl__later(now_us, pawl__max64(wait_us, timeout_us));
     pawl__machine_start(&client->machine, request, now_us);
-    bool asks = !request->finished && request->phase == PAWL__ASKING;
+    return !request->finished && request->phase == PAWL__ASKING;
+}
+
+/* The same from outside. Takes what is to be done; the mutex is free afterwards. */
+static bool start(struct pawl_client *client, struct pawl__request *request,
+    struct pawl__todo *todo, int64_t *due_us)
+{
+    pthread_mutex_lock(&client->mutex);
+    bool asks = begin(client, request);
     *due_us = request->finished ? PAWL__NEVER : pawl__request_due(request);
     pawl__client_take(client, todo);
     return asks;
@@ -176,6 +186,53 @@ pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *re
     request->waiter = NULL;
     leave_to_others(client, request);
     return request->status;
+}
+
+/* Start several. True: one of them waits for an answer now. */
+static bool start_all(struct pawl_client *client, struct pawl__request *const requests[],
+    size_t count, struct pawl__todo *todo)
+{
+    bool any = false;
+    pthread_mutex_lock(&client->mutex);
+    for (size_t i = 0; i < count; i++) {
+        any = begin(client, requests[i]) || any;
+    }
+    pawl__client_take(client, todo);
+    return any;
+}
+
+static bool asks_now(struct pawl_client *client, const struct pawl__request *request)
+{
+    pthread_mutex_lock(&client->mutex);
+    bool asks = !request->finished && request->phase == PAWL__ASKING;
+    pthread_mutex_unlock(&client->mutex);
+    return asks;
+}
+
+void pawl__call_ask_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count, bool driven)
+{
+    struct pawl__todo todo;
+    const bool asks = start_all(client, requests, count, &todo);
+    pawl__client_carry_out(client, &todo, driven && asks && client->engine->drive != NULL);
+}
+
+/* Who asks is waited for first: the engine may count on this thread to send what was asked, and one
+ * that only stands in line would let it sleep. All have the same time, so whoever looks at the
+ * clock for one does so for all. */
+void pawl__call_await_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (asks_now(client, requests[i])) {
+            lend_thread(client, requests[i]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        lend_thread(client, requests[i]);
+        requests[i]->waiter = NULL;
+        leave_to_others(client, requests[i]);
+    }
 }
 
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async)

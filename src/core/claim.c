@@ -198,7 +198,7 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
 void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
     struct pawl__name *name = request->handle->name;
-    if (request->handle->closed) {
+    if (request->handle->closed || (request->stop != NULL && atomic_load(request->stop))) {
         pawl__finish(machine, request, PAWL_CANCELED, NULL);
         return;
     }

@@ -245,6 +245,7 @@ void pawl__client_free(struct pawl_client *client)
     pthread_cond_destroy(&client->left);
     pthread_mutex_destroy(&client->mutex);
     pthread_mutex_destroy(&client->opening);
+    pawl__free(client->backend);
     pawl__free(client);
 }
 
@@ -283,8 +284,9 @@ static pawl_status open_url(
         return pawl__fail(PAWL_NO_MEMORY, "no memory for a client");
     }
     client->engine = engine;
+    client->backend = pawl__url_backend(url);
     pawl_status status =
-        init_parts(client, options)
+        init_parts(client, options) && client->backend != NULL
             ? read_settings(client, url, options)
             : pawl__fail(PAWL_NO_MEMORY, "no memory, descriptors or randomness left for a client");
     if (status == PAWL_OK) {

@@ -30,6 +30,7 @@ struct pawl_lock {
     char *name;             /* for sentences; the handle's own record may go first */
     uint64_t forks;         /* of the process that opened it */
     const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
+    struct pawl_lock *stands_for;            /* whose callbacks are called for it; NULL: its own */
     _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
     pawl_event_callback on_risk;
     pawl_event_callback on_lost;
@@ -42,6 +43,7 @@ struct pawl__async {
     struct pawl_lock *lock;
     pawl_callback done;
     void *arg;
+    bool kept; /* not to be freed: it is part of something that `done` takes care of */
 };
 
 struct pawl__keeper {
@@ -71,7 +73,8 @@ struct pawl__courier {
 struct pawl_client {
     struct pawl__host host; /* first: engines give us back its address */
     const struct pawl__engine *engine;
-    void *self; /* the engine's */
+    void *self;    /* the engine's */
+    char *backend; /* what the URL names, without secrets and settings */
     uint64_t forks;
     struct pawl__list registered; /* guarded by the registry */
     _Atomic unsigned calls;       /* under way; see call.c */
@@ -135,6 +138,14 @@ void pawl__lock_close(struct pawl_lock *lock);
 /* Run a request and wait for its end. kind, handle, owner and what the kind needs are set (wait_us
  * as a duration, PAWL__NEVER, or 0 for a try). The status; a failure sets the last error. */
 pawl_status pawl__call_wait(struct pawl_client *client, struct pawl__request *request);
+
+/* The same for several requests, in two steps: all are asked in one go, so that together they take
+ * hardly longer than one. Each has a waiter of its own (initialized), unless it is asynchronous:
+ * those are not awaited. `driven`: the calling thread awaits them at once. */
+void pawl__call_ask_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count, bool driven);
+void pawl__call_await_all(
+    struct pawl_client *client, struct pawl__request *const requests[], size_t count);
 
 /* Set the last error to what the request ended with. */
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request);

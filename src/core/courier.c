@@ -60,11 +60,14 @@ static void deliver_request(struct pawl_client *client, struct pawl__request *re
 {
     struct pawl__async *async = PAWL__CONTAINER(request, struct pawl__async, request);
     struct pawl_lock *lock = async->lock;
+    const bool kept = async->kept;
     begin(client, lock);
     pawl__call_explain(lock, request);
     async->done(lock, request->status, async->arg);
     end(client);
-    pawl__free(async);
+    if (!kept) {
+        pawl__free(async);
+    }
     pawl__lock_leave(lock);
 }
 
@@ -74,7 +77,9 @@ static void deliver_notice(struct pawl_client *client, struct pawl__notice *noti
     pawl_event_callback callback = NULL;
     if (notice->handle != NULL) {
         lock = PAWL__CONTAINER(notice->handle, struct pawl_lock, handle);
+        lock = lock->stands_for != NULL ? lock->stands_for : lock;
         callback = notice->status == PAWL_LOST ? lock->on_lost : lock->on_risk;
+        callback = lock->handle.detached ? NULL : callback; /* its twin is open still */
     }
     if (callback != NULL) {
         const struct pawl__tenure *tenure = notice->tenure;

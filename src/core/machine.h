@@ -47,6 +47,8 @@
 #include "base/wait.h"
 #include "core/engine.h"
 
+#include <stdatomic.h>
+
 enum pawl__request_kind {
     PAWL__WANT_ACQUIRE,
     PAWL__WANT_RELEASE,
@@ -100,6 +102,7 @@ struct pawl__request {
     struct pawl__tenure *tenure; /* acquire, release, extend */
     struct pawl__errand *errand; /* inspect, break */
     struct pawl__waiter *waiter; /* of a blocking caller; NULL: asynchronous */
+    const _Atomic bool *stop;    /* acquire: it was canceled before it began; NULL: never is */
     uint64_t owner;
     int64_t start_us;
     int64_t
@@ -294,6 +297,9 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 const char *pawl__family_word(enum pawl__family family);
 
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);
+
+/* What the user chose for a handle, for another one that is not attached yet. */
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from);
 
 /* Detach for good: ends its waits, forgets it in every hold. What it holds must have been released
  * before. */

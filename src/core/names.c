@@ -86,6 +86,18 @@ void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
     pawl__list_push(&name->handles, &handle->node);
 }
 
+void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
+{
+    *to = *from;
+    to->name = NULL;
+    pawl__list_init(&to->node);
+    to->closed = false;
+    to->detached = false;
+    to->tenures = 0;
+    to->through_id = 0;
+    to->through_count = 0;
+}
+
 /* Another handle through which the tenure is held; NULL: none. */
 static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
 {

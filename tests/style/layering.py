@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may include whom: layering.py ROOT
 
-Includes go down only: pawl.c > core > engine/* > net > base. Engines know core through
+Includes go down only: pawl.c > compound > core > engine/* > net > base. Engines know core through
 core/engine.h alone, no engine includes another, and only core/engines.c names the engines.
 Programs (cli, apps, examples, demo, bench) use pawl.h and what lies beside them. Every layer may
 include pawl.h, which is the vocabulary of all. The command has layers of its own: main.c and
@@ -15,7 +15,7 @@ import sys
 
 import tree
 
-LAYERS = {"base": 0, "net": 1, "engine": 2, "core": 3, "top": 4}
+LAYERS = {"base": 0, "net": 1, "engine": 2, "core": 3, "compound": 4, "top": 5}
 SEAM = "src/core/engine.h"
 REGISTRY = "src/core/engines.c"
 PUBLIC = "include/pawl.h"

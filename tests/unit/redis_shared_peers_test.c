@@ -168,21 +168,18 @@ static void a_writer_leaves_readers_behind(void **state)
 
 /* ===== Readers that are gone ===== */
 
-static void gone_readers_do_not_count(void **state)
+/* A reader whose key is gone may be one that Redisson forgot to renew: it keeps a writer out until
+ * the lock's own time is over, or until the last that is alive leaves. */
+static void gone_readers_count_until_the_last_leaves(void **state)
 {
     (void)state;
     java_reads("1", 40000);
     free(server_command(server, "DEL " JAVA_HOLD "1"));
-    assert_int_equal(writes(1, 30000), PAWL__DONE);
-    assert_mode("write", 2);
-    assert_ttl("lock", 30000);
-    assert_int_equal(releases(1), PAWL__DONE);
+    assert_int_equal(writes(1, 30000), PAWL__HELD);
+    assert_mode("read", 2);
 
     reads(2, 30000);
-    java_reads("1", 40000);
-    free(server_command(server, "DEL " JAVA_HOLD "1"));
     assert_int_equal(writes(3, 30000), PAWL__HELD);
-    assert_mode("read", 2); /* the other one is alive */
     assert_field(owner(2), "1");
 
     /* The last that is alive takes the dead with it. */
@@ -203,20 +200,10 @@ static void add_gone_readers(unsigned count)
     free(server_command(server, "PEXPIRE lock 60000"));
 }
 
-/* More than are looked at in one go: each time some of them go. */
+/* Too many to know how long they live: nothing is shortened. */
 static void a_crowd_that_is_gone(void **state)
 {
     (void)state;
-    add_gone_readers(600);
-    unsigned tries = 0;
-    while (writes(1, 30000) == PAWL__HELD) {
-        assert_true(++tries <= 600);
-    }
-    assert_true(tries > 1);
-    assert_mode("write", 2);
-    assert_int_equal(releases(1), PAWL__DONE);
-
-    /* Too many to know how long they live: nothing is shortened. */
     add_gone_readers(600);
     reads(2, 90000);
     assert_ttl("lock", 90000);
@@ -289,7 +276,7 @@ int main(void)
         SHARED_CASE(java_leaves_a_former_writer),
         SHARED_CASE(a_reader_leaves_a_writer_alone),
         SHARED_CASE(a_writer_leaves_readers_behind),
-        SHARED_CASE(gone_readers_do_not_count),
+        SHARED_CASE(gone_readers_count_until_the_last_leaves),
         SHARED_CASE(a_crowd_that_is_gone),
         SHARED_CASE(a_mutex_excludes_both),
         SHARED_CASE(a_mutex_is_excluded),

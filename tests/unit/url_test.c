@@ -492,6 +492,29 @@ static void secrets_are_wiped(void **state)
     assert_int_equal(wiped.size, strlen(CANARY));
 }
 
+/* ===== What it names ===== */
+
+static void check_backend(const char *text, const char *wanted)
+{
+    struct pawl__url url;
+    assert_int_equal(pawl__url_parse(text, &url), PAWL_OK);
+    char *backend = pawl__url_backend(&url);
+    assert_string_equal(backend, wanted);
+    pawl__free(backend);
+    pawl__url_free(&url);
+}
+
+/* Nothing of who asks or how: these decide in which order locks are taken, and may be shown. */
+static void test_backend(void **state)
+{
+    (void)state;
+    check_backend("redis://me:" CANARY "@host:7000/3?timeout=5s", "redis://host:7000/3");
+    check_backend("redis://host", "redis://host:0");
+    check_backend("redis://a:1,b:2/0", "redis://a:1,b:2/0");
+    check_backend("redis+unix:///run/x.sock?db=4&password_env=P", "redis+unix:/run/x.sock?db=4");
+    check_backend("file:///var/lock", "file:/var/lock");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +528,7 @@ int main(void)
         cmocka_unit_test(sentences_without_password),
         cmocka_unit_test(memory_is_short),
         cmocka_unit_test(secrets_are_wiped),
+        cmocka_unit_test(test_backend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

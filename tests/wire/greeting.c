@@ -45,13 +45,17 @@ static void with_a_database_and_a_password(void **state)
     ASSERT_OK(pawl_client_close(client));
 }
 
-static void every_script_is_loaded(void **state)
+static void every_script_of_a_mutex_is_loaded(void **state)
 {
     (void)state;
     talk_client(NULL);
     const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
         &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-        &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
+        &pawl__script_break, &pawl__script_rights, &pawl__script_introduce,
+        &pawl__script_acquire_plain, &pawl__script_check_plain, &pawl__script_release_plain,
+        &pawl__script_renew_plain, &pawl__script_inspect_plain, &pawl__script_break_plain,
+        &pawl__script_acquire_read, &pawl__script_acquire_write, &pawl__script_check_shared,
+        &pawl__script_release_shared, &pawl__script_renew_shared, &pawl__script_break_shared};
     assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), COUNT(scripts));
     for (size_t i = 0; i < COUNT(scripts); i++) {
         size_t found = 0;
@@ -377,7 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(of_a_first_connection),
         CASE(with_a_database_and_a_password),
-        CASE(every_script_is_loaded),
+        CASE(every_script_of_a_mutex_is_loaded),
         CASE(of_redis_6),
         CASE(after_an_unanswered_write_the_old_one_is_killed_first),
         CASE(after_a_lost_release_the_old_one_is_killed_first),

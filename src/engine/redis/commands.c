@@ -7,11 +7,10 @@
 #include "engine/redis/commands_families.h"
 #include "engine/redis/commands_write.h"
 
+/* Loaded at the greeting; the others when they are first used, by their text. */
 static const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
     &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-    &pawl__script_break, &pawl__script_rights, &pawl__script_introduce, &pawl__script_renew_plain,
-    &pawl__script_renew_shared, &pawl__script_acquire_fair, &pawl__script_release_fair,
-    &pawl__script_break_fair};
+    &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
 
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s)
 {
@@ -231,11 +230,10 @@ static bool put_load(struct pawl__buffer *out, const struct pawl__script *script
 
 bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out)
 {
-    const size_t own_count = sizeof scripts / sizeof scripts[0];
     bool put = true;
-    *count_out = own_count + PAWL__FAMILY_SCRIPT_COUNT;
+    *count_out = sizeof scripts / sizeof scripts[0];
     for (size_t i = 0; i < *count_out && put; i++) {
-        put = put_load(out, i < own_count ? scripts[i] : pawl__family_script(i - own_count));
+        put = put_load(out, scripts[i]);
     }
     return put;
 }

@@ -90,7 +90,7 @@ struct pawl__reply_context {
 enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context);
 
-/* SCRIPT LOAD of every script, and how many that are. */
+/* SCRIPT LOAD of the scripts of a mutex, and how many that are. */
 bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out);
 
 /* What may the user not do with the keys and the channel of this place? */

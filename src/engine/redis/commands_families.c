@@ -30,11 +30,6 @@ void pawl__family_scripts_init(struct pawl__script_head *heads)
     }
 }
 
-const struct pawl__script *pawl__family_script(enum pawl__family_script which)
-{
-    return calls[which].script;
-}
-
 /* Begin the call of a script for this operation. NULL: no room. */
 static char *begin_call(const struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *op, enum pawl__family_script which, bool whole)

@@ -15,9 +15,8 @@ bool pawl__command_differs(enum pawl__family family, enum pawl__op_kind kind);
 __attribute__((warn_unused_result)) bool pawl__command_put_family(struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole);
 
-/* How the calls of these scripts begin, and what they are. */
+/* How the calls of these scripts begin. */
 void pawl__family_scripts_init(struct pawl__script_head *heads);
-const struct pawl__script *pawl__family_script(enum pawl__family_script which);
 
 /* Renewals by a script that takes an owner string and a lease for each key. In commands.c. */
 __attribute__((warn_unused_result)) bool pawl__command_put_renewals(

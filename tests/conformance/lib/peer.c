@@ -20,9 +20,27 @@
 
 struct session {
     pawl_client *client;
+    pawl_lock *members[2]; /* of a multi-lock */
     pawl_lock *lock;
     struct recorder *recorder;
 };
+
+static pawl_status open_one_or_two(
+    struct session *session, const char *name, const pawl_lock_options *options)
+{
+    char first[WORD_SIZE];
+    const char *comma = strchr(name, ',');
+    if (comma == NULL) {
+        return pawl_lock_open(session->client, name, options, &session->lock);
+    }
+    snprintf(first, sizeof first, "%.*s", (int)(comma - name), name);
+    pawl_lock **members = session->members;
+    pawl_status status = pawl_lock_open(session->client, first, options, &members[0]);
+    if (status == PAWL_OK) {
+        status = pawl_lock_open(session->client, comma + 1, options, &members[1]);
+    }
+    return status == PAWL_OK ? pawl_lock_open_multi(members, 2, NULL, &session->lock) : status;
+}
 
 static int open_session(
     const char *url, const char *name, pawl_lock_options *options, struct session *session_out)
@@ -31,7 +49,7 @@ static int open_session(
     record_events(options, session.recorder);
     pawl_status status = pawl_client_open(url, NULL, &session.client);
     if (status == PAWL_OK) {
-        status = pawl_lock_open(session.client, name, options, &session.lock);
+        status = open_one_or_two(&session, name, options);
     }
     if (status != PAWL_OK) {
         fprintf(stderr, "%s\n", pawl_last_error());
@@ -44,6 +62,8 @@ static int open_session(
 static void close_session(const struct session *session)
 {
     pawl_lock_close(session->lock);
+    pawl_lock_close(session->members[0]);
+    pawl_lock_close(session->members[1]);
     pawl_client_close(session->client);
 }
 

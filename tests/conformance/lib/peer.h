@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer: another process with a client and one lock of its own, for engines with FLAG_PROCESSES.
- * It takes one request a line and answers one line; see peer_roles for what it knows. */
+/* A peer: another process with a client and one lock of its own, for engines with FLAG_PROCESSES;
+ * if its name is two names with a comma between, that is a multi-lock of both, in this order. It
+ * takes one request a line and answers one line; see peer_roles for what it knows. */
 #ifndef PAWL_CONFORMANCE_LIB_PEER_H
 #define PAWL_CONFORMANCE_LIB_PEER_H
 

@@ -49,6 +49,7 @@ static const struct flag_words words[FLAG_COUNT] = {
     [FLAG_CLOSE] = {"close", NULL},
     [FLAG_ASYNC] = {"asynchronous calls, dispatch", NULL},
     [FLAG_ARGUMENTS] = {"arguments, options, names", NULL},
+    [FLAG_MULTI] = {"multi-lock", NULL},
     [FLAG_PROCESSES] = {"shared by processes", "does without"},
     [FLAG_EXPIRES] = {"lease enforced by the backend", "does without"},
     [FLAG_PASS] = {"pass on", "does without"},
@@ -84,6 +85,8 @@ static const struct suite_group *const groups[] = {
     &suite_names,
     &suite_random,
     &suite_kinds,
+    &suite_multi,
+    &suite_multi_ends,
 };
 
 static struct job jobs[CASES_MAX];

@@ -33,6 +33,7 @@ enum suite_flag {
     FLAG_CLOSE,
     FLAG_ASYNC,
     FLAG_ARGUMENTS,
+    FLAG_MULTI,
     /* What an engine may have. */
     FLAG_PROCESSES, /* locks are shared by the processes that name the same URL */
     FLAG_EXPIRES,   /* the backend itself ends a lease that is not renewed */
@@ -108,6 +109,8 @@ extern const struct suite_group suite_options;
 extern const struct suite_group suite_names;
 extern const struct suite_group suite_random;
 extern const struct suite_group suite_kinds;
+extern const struct suite_group suite_multi;
+extern const struct suite_group suite_multi_ends;
 
 /* The whole of main(): run every case on this engine, print the table. */
 int suite_main(int argc, char *argv[], const struct suite_engine *engine);

@@ -48,6 +48,15 @@ pawl_lock *open_lock(pawl_client *client, const char *name, const pawl_lock_opti
     return lock;
 }
 
+pawl_lock *open_multi(pawl_lock *const locks[], size_t count)
+{
+    pawl_lock *lock = NULL;
+    EXPECT(PAWL_OK, pawl_lock_open_multi(locks, count, NULL, &lock));
+    assert_non_null(lock);
+    cleanup_add(end_lock, lock);
+    return lock;
+}
+
 pawl_status close_client(pawl_client *client)
 {
     cleanup_drop(client);

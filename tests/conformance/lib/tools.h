@@ -61,6 +61,7 @@ int64_t lease_least_ms(int64_t lease_ms);
 pawl_client *open_client(const struct suite *suite);
 pawl_client *open_client_with(const struct suite *suite, const pawl_client_options *options);
 pawl_lock *open_lock(pawl_client *client, const char *name, const pawl_lock_options *options);
+pawl_lock *open_multi(pawl_lock *const locks[], size_t count);
 pawl_status close_client(pawl_client *client);
 pawl_status close_lock(pawl_lock *lock);
 

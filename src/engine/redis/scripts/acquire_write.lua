@@ -6,9 +6,10 @@
 -- ARGV   as acquire_read.lua
 -- Result as acquire.lua: > 0 the token, -1 or less: somebody else reads or writes
 --
--- Why so: as acquire.lua, with Redisson's fields for a writer. Readers that are gone but whose
--- fields are left, because a longer lease keeps the lock, are taken away and do not count. A hash
--- without a mode is a mutex and excludes a writer, for which Redisson's own writer does not look.
+-- Why so: as acquire.lua, with Redisson's fields for a writer. Readers whose time seems to be over
+-- count until the lock's own TTL ends, or until the last other reader leaves: some releases of
+-- Redisson forget to renew the keys that would tell. A hash without a mode is a mutex and excludes a
+-- writer, for which Redisson's own writer does not look.
 local lock, prefix, writer = KEYS[2], ARGV[1], ARGV[2] .. ':write'
 local ttl = redis.call('PTTL', lock)
 local free, asked = ttl == -2, false
@@ -16,16 +17,8 @@ if not free then
     local mode = redis.call('HGET', lock, 'mode')
     if mode == 'write' then
         asked = redis.call('HEXISTS', lock, writer) == 1
-    elseif mode == 'read' then
-        --include readers
-        if complete and longest == -2 then
-            redis.call('HDEL', lock, 'mode', unpack(stale))
-            free, ttl = true, -2
-        elseif #stale > 0 then
-            redis.call('HDEL', lock, unpack(stale))
-        end
     end
-    if not free and not asked then
+    if not asked then
         return ttl < 0 and -1 or -2 - ttl
     end
 end

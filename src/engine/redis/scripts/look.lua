@@ -5,10 +5,10 @@
 -- KEYS   1 the key
 -- ARGV   1 the token counter, 2 the channel of a mutex, 3 the channel of a read/write lock, if the
 --        key is one, 4 the queue of a fair lock
--- Result an array: what it is (free, mutex, fair, read, write, plain, other; fair: somebody waits in
---        its queue, whether it is held or not), and unless it is other: the TTL in ms (-1: none, -2:
---        free), the token counter ('0': none), how many clients wait (-1: not to be known), and for
---        each holder its owner string and its count
+-- Result an array: what it is (free, mutex, fair, read, write, plain, other; fair: somebody waits
+--        in its queue, whether it is held or not), and unless it is other: the TTL in ms (-1:
+--        none, -2: free), the token counter ('0': none), how many clients wait (-1: not to be
+--        known), and for each holder its owner string and its count
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
 -- strings and whose values are numbers; or it is a string that is nothing but an owner string, and

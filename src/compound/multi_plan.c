@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a call on a multi-lock asks next; multi.h tells the idea. Pure: it is given the time and the
+ * answers, so a test can be the driver.
+ *
+ * An acquire goes through rounds:
+ *
+ *   TRY ──all given──> done
+ *    │ ^
+ *    │ └──────────────given── WAIT <──── YIELD
+ *    ├─ one is not free, and there is time ─┘ (nothing to give back: straight to WAIT)
+ *    └─ out of time, or another trouble (also in WAIT) ──> UNDO ──> failed
+ *
+ * Every other call is one round of one question to each member, whatever the others answer. */
+#include "compound/multi.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+
+/* Worse things first; what is not listed (OK) is no trouble. A loss is what the caller has to know
+ * before all else: others may have run. */
+static const pawl_status worst_first[] = {
+    PAWL_LOST,
+    PAWL_UNAVAILABLE,
+    PAWL_DENIED,
+    PAWL_PROTOCOL,
+    PAWL_NO_MEMORY,
+    PAWL_REFUSED,
+    PAWL_MISUSE,
+    PAWL_INVALID,
+    PAWL_UNSUPPORTED,
+    PAWL_CANCELED,
+    PAWL_DEADLOCK,
+    PAWL_BUSY,
+    PAWL_NOT_HELD,
+};
+
+static size_t rank(pawl_status status)
+{
+    const size_t count = sizeof worst_first / sizeof worst_first[0];
+    for (size_t i = 0; i < count; i++) {
+        if (worst_first[i] == status) {
+            return i;
+        }
+    }
+    return count;
+}
+
+void pawl__multi_answer(
+    struct pawl__multi_call *call, size_t slot, pawl_status status, const char *error)
+{
+    call->slots[slot].status = status;
+    if (status == PAWL_OK) {
+        return;
+    }
+    bool all = call->stage == PAWL__MULTI_ALL;
+    bool first = call->error_slot == call->count;
+    bool before = !first && (all ? rank(status) < rank(call->slots[call->error_slot].status)
+                                 : slot < call->error_slot);
+    if (first || before) {
+        call->error_slot = slot;
+        snprintf(call->error, sizeof call->error, "%s", error);
+    }
+}
+
+/* Prepare a round: nothing is asked yet. */
+static void begin(struct pawl__multi_call *call, enum pawl__multi_stage stage,
+    enum pawl__request_kind ask, int64_t wait_us)
+{
+    call->stage = stage;
+    call->ask = ask;
+    call->ask_wait_us = wait_us;
+    call->error_slot = call->count;
+    for (size_t i = 0; i < call->count; i++) {
+        call->slots[i].asked = false;
+    }
+}
+
+/* Ask everything from here on that has been acquired, or that has not. */
+static bool mark(struct pawl__multi_call *call, size_t from, bool has)
+{
+    bool any = false;
+    for (size_t i = from; i < call->count; i++) {
+        call->slots[i].asked = call->slots[i].has == has;
+        any = any || call->slots[i].asked;
+    }
+    return any;
+}
+
+static void blame(struct pawl__multi_call *call, pawl_status status, size_t slot)
+{
+    call->status = status;
+    call->culprit = slot;
+    snprintf(call->reason, sizeof call->reason, "%s", call->error);
+}
+
+static bool undo(struct pawl__multi_call *call)
+{
+    begin(call, PAWL__MULTI_UNDO, PAWL__WANT_RELEASE, 0);
+    return mark(call, 0, true);
+}
+
+static bool try_rest(struct pawl__multi_call *call)
+{
+    begin(call, PAWL__MULTI_TRY, PAWL__WANT_ACQUIRE, 0);
+    return mark(call, call->next, false);
+}
+
+/* False: no time is left. */
+static bool wait_for_next(struct pawl__multi_call *call, int64_t now_us)
+{
+    if (call->until_us <= now_us) {
+        return false;
+    }
+    int64_t wait_us = call->until_us == PAWL__NEVER ? PAWL__NEVER : call->until_us - now_us;
+    begin(call, PAWL__MULTI_WAIT, PAWL__WANT_ACQUIRE, wait_us);
+    call->slots[call->next].asked = true;
+    return true;
+}
+
+/* Slot `next` could not be had at once. Nothing that comes after it may be kept while we wait. */
+static bool make_way(struct pawl__multi_call *call, int64_t now_us)
+{
+    pawl_status status = call->slots[call->next].status;
+    bool patience_helps = status == PAWL_BUSY || status == PAWL_UNAVAILABLE;
+    blame(call, status, call->next);
+    if (!patience_helps || call->until_us <= now_us) {
+        return undo(call);
+    }
+    begin(call, PAWL__MULTI_YIELD, PAWL__WANT_RELEASE, 0);
+    return mark(call, call->next, true) || wait_for_next(call, now_us) || undo(call);
+}
+
+static void note_grants(struct pawl__multi_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        struct pawl__multi_slot *slot = &call->slots[i];
+        slot->has = slot->has || (slot->asked && slot->status == PAWL_OK);
+    }
+    while (call->next < call->count && call->slots[call->next].has) {
+        call->next++;
+    }
+}
+
+static void note_returns(struct pawl__multi_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        struct pawl__multi_slot *slot = &call->slots[i];
+        slot->has = slot->has && !slot->asked;
+    }
+}
+
+static bool granted_some(struct pawl__multi_call *call, int64_t now_us)
+{
+    note_grants(call);
+    if (call->next < call->count) {
+        return make_way(call, now_us);
+    }
+    call->status = PAWL_OK;
+    return false;
+}
+
+static bool waited(struct pawl__multi_call *call)
+{
+    const size_t awaited = call->next;
+    note_grants(call);
+    if (call->next == awaited) {
+        blame(call, call->slots[awaited].status, awaited);
+        return undo(call);
+    }
+    call->status = PAWL_OK;
+    return try_rest(call);
+}
+
+static bool first_round(struct pawl__multi_call *call)
+{
+    if (call->kind == PAWL__WANT_ACQUIRE) {
+        return try_rest(call);
+    }
+    begin(call, PAWL__MULTI_ALL, call->kind, 0);
+    return mark(call, 0, false);
+}
+
+void pawl__multi_fail_lost(struct pawl__multi_call *call, size_t slot)
+{
+    snprintf(call->error, sizeof call->error,
+        "it was lost while the others were waited for; make its lease longer than the wait, or let "
+        "it be renewed");
+    blame(call, PAWL_LOST, slot);
+    undo(call);
+}
+
+bool pawl__multi_next(struct pawl__multi_call *call, int64_t now_us)
+{
+    switch (call->stage) {
+    case PAWL__MULTI_BEGIN:
+        return first_round(call);
+    case PAWL__MULTI_TRY:
+        return granted_some(call, now_us);
+    case PAWL__MULTI_YIELD:
+        note_returns(call);
+        return wait_for_next(call, now_us) || undo(call);
+    case PAWL__MULTI_WAIT:
+        return waited(call);
+    case PAWL__MULTI_UNDO:
+        note_returns(call);
+        return false;
+    case PAWL__MULTI_ALL:
+        if (call->error_slot < call->count) {
+            blame(call, call->slots[call->error_slot].status, call->error_slot);
+        }
+        return false;
+    }
+    return false;
+}
