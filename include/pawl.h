@@ -173,7 +173,8 @@ typedef enum pawl_kind {
     PAWL_READ = 2,
     PAWL_WRITE = 3,
     PAWL_SPIN = 4,
-    PAWL_PLAIN = 5 /* the textbook Redis lock: SET key token NX PX, compare-and-delete */
+    PAWL_PLAIN = 5,    /* the textbook Redis lock: SET key token NX PX, compare-and-delete */
+    PAWL_SEMAPHORE = 6 /* no lock; only for pawl_entry */
 } pawl_kind;
 
 /* Who holds: the calling thread, as with a pthread_mutex_t, or the handle, whatever the thread. */
@@ -371,7 +372,10 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_break(pawl_lock *lock);
  * A pattern means whole names: * any bytes, ? any one byte, [abc] [a-z] [^x] one of these (or not),
  * and a backslash before a character means that character. NULL: all names. */
 
-/* One hold of one lock, as the backend shows it. A lock that several share comes once for each. */
+/* One hold of one lock, as the backend shows it. A lock that several share comes once for each, and
+ * so does a semaphore whose permits have leases, as long as one of them is out: the holder is the
+ * permit's id, and nobody can tell whose it is. A semaphore without leases is a number like any
+ * other, and not told. */
 typedef struct pawl_entry {
     size_t size;     /* set by the library in callbacks, and by the caller for pawl_client_look() */
     char name[1025]; /* as it is: a name may have control bytes, which a terminal should not get */
@@ -387,6 +391,7 @@ typedef struct pawl_entry {
     int64_t since_ms;     /* how long ago the holding client began; -1: unknown */
     int64_t waiters;      /* processes that surely wait for it, there may be more; -1: unknown. Of a
                              fair lock: how many stand in its queue */
+    int64_t free_permits; /* of a semaphore */
 } pawl_entry;
 
 /* The entry is valid during the callback. Answer false for: enough. */

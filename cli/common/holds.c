@@ -44,6 +44,7 @@ struct cli_hold cli_hold_from(const pawl_entry *entry)
         .pid = entry->pid,
         .since_ms = entry->since_ms,
         .waiters = entry->waiters,
+        .free_permits = entry->free_permits,
     };
 }
 
@@ -114,6 +115,8 @@ const char *cli_kind_name(pawl_kind kind)
         return "spin";
     case PAWL_PLAIN:
         return "plain";
+    case PAWL_SEMAPHORE:
+        return "semaphore";
     }
     return "unknown";
 }
@@ -224,6 +227,9 @@ void cli_hold_json_members(struct cli_json *json, const struct cli_hold *hold)
         json, "remaining_ms", hold->remaining_ms, hold->held && hold->remaining_ms >= 0);
     json_integer_or_null(json, "waiters", hold->waiters, hold->waiters >= 0);
     cli_json_token(json, "token", hold->token);
+    if (hold->kind == PAWL_SEMAPHORE) {
+        cli_json_integer(json, "free_permits", hold->free_permits);
+    }
 }
 
 void cli_hold_json(struct cli_json *json, const char *key, const struct cli_hold *hold)

@@ -25,6 +25,7 @@ struct cli_hold {
     int64_t pid;
     int64_t since_ms;
     int64_t waiters;
+    int64_t free_permits; /* of a semaphore */
 };
 
 struct cli_holds {

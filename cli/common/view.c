@@ -16,6 +16,11 @@ static const struct cli_table_column holder_columns[] = {
     {.title = "OWNER"},
 };
 
+static const struct cli_table_column permit_columns[] = {
+    {.title = "PERMIT"},
+    {.title = "LEFT", .right = true},
+};
+
 static const struct cli_table_column queue_columns[] = {
     {.title = "QUEUE", .right = true},
     {.title = "ALIVE", .right = true},
@@ -46,12 +51,18 @@ static bool collect_waiter(const pawl_waiter *waiter, void *arg)
     return true;
 }
 
-/* Everybody who holds it; only read and write locks have more than the one that is known. */
+/* Does one entry tell of one holder among several? */
+static bool is_shared(pawl_kind kind)
+{
+    return kind == PAWL_READ || kind == PAWL_WRITE || kind == PAWL_SEMAPHORE;
+}
+
+/* Everybody who holds it. */
 static pawl_status take_holders(
     pawl_client *client, const pawl_entry *entry, struct cli_holds *holders)
 {
     pawl_status status = PAWL_OK;
-    if (entry->held && (entry->kind == PAWL_READ || entry->kind == PAWL_WRITE)) {
+    if (entry->held && is_shared(entry->kind)) {
         struct cli_text pattern = CLI_TEXT_INIT;
         pattern_of(entry->name, &pattern);
         status = pawl_client_list(client, cli_text_string(&pattern), cli_holds_collect, holders);
@@ -154,6 +165,14 @@ static void add_holder_lines(const struct cli_hold *hold, size_t indent, struct 
     cli_text_print(text, "%u\n", hold->hold_count);
 }
 
+/* "2 taken, 1 free" */
+static void add_permit_count(const struct cli_view *view, size_t indent, struct cli_text *text)
+{
+    begin_line(text, indent, "permits");
+    cli_text_print(text, "%zu taken, %" PRId64 " free\n", view->holders.count,
+        cli_view_lock(view)->free_permits);
+}
+
 /* "1 writer, 2 readers", and below the other lines a table of them. */
 static void add_holder_count(const struct cli_view *view, size_t indent, struct cli_text *text)
 {
@@ -236,6 +255,18 @@ static void add_holders(const struct cli_holds *holders, size_t indent, struct c
     cli_table_close(&table);
 }
 
+static void add_permits(const struct cli_holds *holders, size_t indent, struct cli_text *text)
+{
+    struct cli_table table;
+    cli_table_open(&table, permit_columns, sizeof permit_columns / sizeof permit_columns[0]);
+    for (size_t i = 0; i < holders->count; i++) {
+        cli_table_add_safe(&table, holders->items[i].holder);
+        add_duration(&table, holders->items[i].remaining_ms);
+    }
+    add_table(&table, indent, text);
+    cli_table_close(&table);
+}
+
 static void add_queue(const struct cli_view *view, size_t indent, struct cli_text *text)
 {
     struct cli_table table;
@@ -254,12 +285,14 @@ static void add_queue(const struct cli_view *view, size_t indent, struct cli_tex
     cli_table_close(&table);
 }
 
-void cli_view_add_lines(const struct cli_view *view, size_t indent, struct cli_text *text)
+/* The lines about those who hold it, above their table if there is one. */
+static void add_holding(const struct cli_view *view, size_t indent, struct cli_text *text)
 {
     const struct cli_hold *hold = cli_view_lock(view);
-    add_line(text, indent, "name", hold->name);
-    add_line(text, indent, "state", hold->held ? "held" : "free");
-    add_line(text, indent, "kind", cli_kind_name(hold->kind));
+    if (hold->kind == PAWL_SEMAPHORE) {
+        add_permit_count(view, indent, text);
+        return;
+    }
     if (view->holders.count > 1) {
         add_holder_count(view, indent, text);
     } else if (hold->held) {
@@ -268,12 +301,23 @@ void cli_view_add_lines(const struct cli_view *view, size_t indent, struct cli_t
     if (hold->held) {
         add_left(hold, indent, text);
     }
+}
+
+void cli_view_add_lines(const struct cli_view *view, size_t indent, struct cli_text *text)
+{
+    const struct cli_hold *hold = cli_view_lock(view);
+    add_line(text, indent, "name", hold->name);
+    add_line(text, indent, "state", hold->held ? "held" : "free");
+    add_line(text, indent, "kind", cli_kind_name(hold->kind));
+    add_holding(view, indent, text);
     add_waiters(hold, indent, text);
     if (hold->token != 0) {
         begin_line(text, indent, "token");
         cli_text_print(text, "%" PRIu64 "\n", hold->token);
     }
-    if (view->holders.count > 1) {
+    if (hold->kind == PAWL_SEMAPHORE && view->holders.count > 0) {
+        add_permits(&view->holders, indent, text);
+    } else if (view->holders.count > 1) {
         add_holders(&view->holders, indent, text);
     }
     if (view->queue_count > 0) {
@@ -290,6 +334,11 @@ static void holders_json(struct cli_json *json, const struct cli_holds *holders)
         cli_json_object(json, NULL);
         cli_json_string(json, "kind", cli_kind_name(holders->items[i].kind));
         cli_hold_json_holder(json, &holders->items[i]);
+        if (holders->items[i].remaining_ms >= 0) {
+            cli_json_integer(json, "remaining_ms", holders->items[i].remaining_ms);
+        } else {
+            cli_json_null(json, "remaining_ms");
+        }
         cli_json_object_end(json);
     }
     cli_json_list_end(json);

@@ -43,6 +43,16 @@ static int say_not_held(const char *name)
     return EXIT_NOT_DONE;
 }
 
+static int say_semaphore(const char *name)
+{
+    struct cli_text shown = CLI_TEXT_INIT;
+    add_name(&shown, name);
+    cli_say("%s is a semaphore, whose permits come back when their leases end; nothing was done",
+        cli_text_string(&shown));
+    cli_text_free(&shown);
+    return EXIT_NOT_DONE;
+}
+
 /* One line of an answer; true for y and yes. */
 static bool read_yes(void)
 {
@@ -160,6 +170,8 @@ static int look_and_break(pawl_client *client, const char *name, bool yes)
     int result = CLI_GO_ON;
     if (view.holders.count == 0) {
         result = say_not_held(name);
+    } else if (cli_view_lock(&view)->kind == PAWL_SEMAPHORE) {
+        result = say_semaphore(name);
     } else if (!yes) {
         result = confirm(client, name, &view);
     }

@@ -163,6 +163,26 @@ static pawl_status take_holders(struct pawl__holders *holders, const struct pawl
     return PAWL_OK;
 }
 
+/* The permits of a semaphore that are out, each with its own lease. */
+static pawl_status take_permits(
+    struct pawl__holders *holders, const struct pawl__resp_node *reply, pawl_entry *lock)
+{
+    const struct pawl__resp_reader *reader = &holders->console->link.reader;
+    const size_t first = holders->entry_count;
+    lock->kind = PAWL_SEMAPHORE;
+    lock->free_permits = (int64_t)lock->token;
+    lock->token = 0;
+    const pawl_status status = take_holders(holders, reply, lock, false);
+    const struct pawl__resp_node *left = pawl__resp_child(reader, reply, 5);
+    for (size_t i = first; i < holders->entry_count && status == PAWL_OK && left != NULL; i++) {
+        holders->entries[i].remaining_ms = number_of(reader, left);
+        holders->entries[i].hold_count = 1;
+        const struct pawl__resp_node *id = pawl__resp_next(reader, reply, left);
+        left = id != NULL ? pawl__resp_next(reader, reply, id) : NULL;
+    }
+    return status;
+}
+
 static pawl_status take_look(struct pawl__holders *holders, const struct pawl__resp_node *reply,
     struct pawl__redis_text name, enum pawl__key_kind *kind_out)
 {
@@ -188,6 +208,10 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
     }
     if (reply->child_count < 6) {
         return strange(holders); /* a lock has a holder */
+    }
+    if (pawl__resp_text_equals(reader, what, "semaphore")) {
+        *kind_out = PAWL__KEY_LOCK;
+        return take_permits(holders, reply, &lock);
     }
     const bool plain = pawl__resp_text_equals(reader, what, "plain");
     const bool shared = !plain && !fair && !pawl__resp_text_equals(reader, what, "mutex");

@@ -12,10 +12,32 @@
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
 -- strings and whose values are numbers; or it is a string that is nothing but an owner string, and
--- has a TTL. What is anything else is somebody's data: it may be large, so it is told by its first
+-- has a TTL; and a semaphore is a number beside which there is a list of permits that are out. What is anything else is somebody's data: it may be large, so it is told by its first
 -- few bytes that it is no lock, and nothing of it is sent. Only the lock itself is a key of this
 -- script: a user who may not see the counter or count the subscribers still sees the lock. A fair
 -- lock that nobody waits for cannot be told from a mutex.
+local function semaphore(key, count)
+    local base = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local over = redis.pcall('ZCOUNT', base .. ':timeout', 0, string.format('%.0f', now))
+    if type(over) ~= 'number' then
+        return nil
+    end
+    local out = redis.call('ZRANGEBYSCORE', base .. ':timeout', string.format('(%.0f', now), '+inf',
+        'WITHSCORES', 'LIMIT', 0, 64)
+    local heard = redis.pcall('PUBSUB', 'NUMSUB', 'redisson_sc:' .. base)
+    local answer = {'semaphore', -1, string.format('%.0f', math.max(count + over, 0)),
+        type(heard) == 'table' and heard[2] or -1}
+    for i = 1, #out, 2 do
+        local till = tonumber(out[i + 1])
+        answer[#answer + 1] = string.gsub(out[i], '.', function (byte)
+            return string.format('%02x', string.byte(byte))
+        end)
+        answer[#answer + 1] = till < 922337203685477 and string.format('%.0f', till - now) or '-1'
+    end
+    return #out > 0 and answer or nil
+end
 local key = KEYS[1]
 local size = redis.pcall('HLEN', key)
 if type(size) ~= 'number' then
@@ -24,7 +46,11 @@ if type(size) ~= 'number' then
     end
     local owner, ttl = redis.pcall('GETRANGE', key, 0, 63), redis.call('PTTL', key)
     local uuid = type(owner) == 'string' and string.match(owner, '^(%x[%x%-]+):%d+$')
-    return uuid and #uuid == 36 and ttl >= 0 and {'plain', ttl, '0', -1, owner, '1'} or {'other'}
+    if uuid and #uuid == 36 and ttl >= 0 then
+        return {'plain', ttl, '0', -1, owner, '1'}
+    end
+    local count = type(owner) == 'string' and #owner <= 11 and string.match(owner, '^%-?%d+$')
+    return count and semaphore(key, tonumber(count)) or {'other'}
 end
 local what = 'mutex'
 if size == 0 then
