@@ -415,6 +415,9 @@ typedef struct pawl_waiter {
     unsigned position; /* 1: the next to get the lock */
     int64_t alive_ms;  /* until it counts as dead, unless it asks again; 0: it does already */
     char owner[128];   /* the owner string */
+    char host[65];     /* of the waiting process; "": unknown, as with Redisson */
+    int64_t pid;       /* of it, on that host; 0: unknown */
+    char command[129]; /* the program's name; "": unknown */
 } pawl_waiter;
 
 /* The waiter is valid during the callback. Answer false for: enough. */

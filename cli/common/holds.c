@@ -189,31 +189,13 @@ void cli_holds_table(
 
 /* ===== For programs ===== */
 
-static void json_integer_or_null(struct cli_json *json, const char *key, int64_t value, bool known)
-{
-    if (known) {
-        cli_json_integer(json, key, value);
-    } else {
-        cli_json_null(json, key);
-    }
-}
-
-static void json_bytes_or_null(struct cli_json *json, const char *key, const char *value)
-{
-    if (value[0] != '\0') {
-        cli_json_bytes(json, key, value);
-    } else {
-        cli_json_null(json, key);
-    }
-}
-
 void cli_hold_json_holder(struct cli_json *json, const struct cli_hold *hold)
 {
-    json_bytes_or_null(json, "owner", hold->holder);
-    json_bytes_or_null(json, "host", hold->host);
-    json_integer_or_null(json, "pid", hold->pid, hold->pid != 0);
-    json_bytes_or_null(json, "command", hold->command);
-    json_integer_or_null(json, "client_age_ms", hold->since_ms, hold->since_ms >= 0);
+    cli_json_bytes_or_null(json, "owner", hold->holder);
+    cli_json_bytes_or_null(json, "host", hold->host);
+    cli_json_integer_or_null(json, "pid", hold->pid, hold->pid != 0);
+    cli_json_bytes_or_null(json, "command", hold->command);
+    cli_json_integer_or_null(json, "client_age_ms", hold->since_ms, hold->since_ms >= 0);
     cli_json_integer(json, "hold_count", hold->hold_count);
 }
 
@@ -223,9 +205,9 @@ void cli_hold_json_members(struct cli_json *json, const struct cli_hold *hold)
     cli_json_string(json, "kind", cli_kind_name(hold->kind));
     cli_json_bool(json, "held", hold->held);
     cli_hold_json_holder(json, hold);
-    json_integer_or_null(
+    cli_json_integer_or_null(
         json, "remaining_ms", hold->remaining_ms, hold->held && hold->remaining_ms >= 0);
-    json_integer_or_null(json, "waiters", hold->waiters, hold->waiters >= 0);
+    cli_json_integer_or_null(json, "waiters", hold->waiters, hold->waiters >= 0);
     cli_json_token(json, "token", hold->token);
     if (hold->kind == PAWL_SEMAPHORE) {
         cli_json_integer(json, "free_permits", hold->free_permits);

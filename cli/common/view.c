@@ -23,6 +23,9 @@ static const struct cli_table_column permit_columns[] = {
 
 static const struct cli_table_column queue_columns[] = {
     {.title = "QUEUE", .right = true},
+    {.title = "HOST"},
+    {.title = "PID", .right = true},
+    {.title = "COMMAND"},
     {.title = "ALIVE", .right = true},
     {.title = "OWNER"},
 };
@@ -274,6 +277,7 @@ static void add_queue(const struct cli_view *view, size_t indent, struct cli_tex
     for (size_t i = 0; i < view->queue_count; i++) {
         const pawl_waiter *waiter = &view->queue[i];
         cli_table_print(&table, "%u", waiter->position);
+        add_process(&table, waiter->host, waiter->pid, waiter->command);
         if (waiter->alive_ms > 0) {
             add_duration(&table, waiter->alive_ms);
         } else {
@@ -334,11 +338,8 @@ static void holders_json(struct cli_json *json, const struct cli_holds *holders)
         cli_json_object(json, NULL);
         cli_json_string(json, "kind", cli_kind_name(holders->items[i].kind));
         cli_hold_json_holder(json, &holders->items[i]);
-        if (holders->items[i].remaining_ms >= 0) {
-            cli_json_integer(json, "remaining_ms", holders->items[i].remaining_ms);
-        } else {
-            cli_json_null(json, "remaining_ms");
-        }
+        cli_json_integer_or_null(json, "remaining_ms", holders->items[i].remaining_ms,
+            holders->items[i].remaining_ms >= 0);
         cli_json_object_end(json);
     }
     cli_json_list_end(json);
@@ -352,6 +353,9 @@ static void queue_json(struct cli_json *json, const struct cli_view *view)
         cli_json_object(json, NULL);
         cli_json_integer(json, "position", waiter->position);
         cli_json_bytes(json, "owner", waiter->owner);
+        cli_json_bytes_or_null(json, "host", waiter->host);
+        cli_json_integer_or_null(json, "pid", waiter->pid, waiter->pid != 0);
+        cli_json_bytes_or_null(json, "command", waiter->command);
         cli_json_integer(json, "alive_ms", waiter->alive_ms);
         cli_json_object_end(json);
     }

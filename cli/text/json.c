@@ -167,3 +167,21 @@ void cli_json_close(struct cli_json *json)
     fflush(json->out);
     json->filled[0] = false;
 }
+
+void cli_json_integer_or_null(struct cli_json *json, const char *key, int64_t value, bool known)
+{
+    if (known) {
+        cli_json_integer(json, key, value);
+    } else {
+        cli_json_null(json, key);
+    }
+}
+
+void cli_json_bytes_or_null(struct cli_json *json, const char *key, const char *value)
+{
+    if (value[0] != '\0') {
+        cli_json_bytes(json, key, value);
+    } else {
+        cli_json_null(json, key);
+    }
+}

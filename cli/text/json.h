@@ -34,6 +34,10 @@ void cli_json_decimal(struct cli_json *json, const char *key, double value, int 
 void cli_json_bool(struct cli_json *json, const char *key, bool value);
 void cli_json_null(struct cli_json *json, const char *key);
 
+/* null for what is not known; an empty string is not. */
+void cli_json_integer_or_null(struct cli_json *json, const char *key, int64_t value, bool known);
+void cli_json_bytes_or_null(struct cli_json *json, const char *key, const char *value);
+
 /* A number of 64 bits as a string: many readers keep 53 of them only. 0 is null. */
 void cli_json_token(struct cli_json *json, const char *key, uint64_t value);
 

@@ -38,8 +38,9 @@ SERVER_SECONDS_MAX = 20
 SKIPPED = 77
 
 # For the commands of a case. `hold` and `queue` start programs that hold a lock or wait for it, and
-# come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind; `let_go` ends them all, `let_go_of NAME` one. `until_true` waits for a
-# condition. `redis` is redis-cli on the case's server.
+# come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind. `let_go`
+# ends them all, `let_go_of NAME` one. `until_true` waits for a condition. `redis` is redis-cli on
+# the case's server.
 PRELUDE = r"""
 until_true() {
     local end=$((SECONDS + 20))

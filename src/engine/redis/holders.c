@@ -98,7 +98,7 @@ static bool put_look(struct pawl__holders *holders, struct pawl__redis_text name
     return pawl__resp_put_command(&holders->console->link.out, PART_COUNT, words, sizes);
 }
 
-static pawl_entry *add_entry(struct pawl__holders *holders)
+pawl_entry *pawl__holders_add(struct pawl__holders *holders)
 {
     if (holders->entry_count == holders->entry_capacity) {
         const size_t capacity =
@@ -147,7 +147,7 @@ static pawl_status take_holders(struct pawl__holders *holders, const struct pawl
     const struct pawl__resp_node *owner = pawl__resp_child(reader, reply, 4);
     while (owner != NULL && holders->entry_count < ENTRIES_MAX) {
         const struct pawl__resp_node *count = pawl__resp_next(reader, reply, owner);
-        pawl_entry *entry = add_entry(holders);
+        pawl_entry *entry = pawl__holders_add(holders);
         if (entry == NULL) {
             return pawl__fail(PAWL_NO_MEMORY, "no memory for a list of locks");
         }
@@ -346,7 +346,7 @@ static pawl_status ask_clients(struct pawl__holders *holders, client_uuid *clien
     return status;
 }
 
-static pawl_status add_clients(struct pawl__holders *holders)
+pawl_status pawl__holders_introduce(struct pawl__holders *holders)
 {
     client_uuid *clients = pawl__alloc((CLIENTS_MAX + 1) * sizeof *clients);
     if (clients == NULL) {
@@ -394,7 +394,7 @@ pawl_status pawl__holders_ask(struct pawl__holders *holders, const struct pawl__
         status = ask_unasked(holders, names, name_count, kinds_out);
     }
     if (status == PAWL_OK && holders->entries != NULL && holders->entry_count > 0) {
-        status = add_clients(holders);
+        status = pawl__holders_introduce(holders);
     }
     return status;
 }

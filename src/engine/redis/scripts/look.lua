@@ -5,17 +5,20 @@
 -- KEYS   1 the key
 -- ARGV   1 the token counter, 2 the channel of a mutex, 3 the channel of a read/write lock, if the
 --        key is one, 4 the queue of a fair lock
--- Result an array: what it is (free, mutex, fair, read, write, plain, other; fair: somebody waits
---        in its queue, whether it is held or not), and unless it is other: the TTL in ms (-1:
---        none, -2: free), the token counter ('0': none), how many clients wait (-1: not to be
---        known), and for each holder its owner string and its count
+-- Result an array: what it is (free, mutex, fair, read, write, plain, semaphore, other; fair:
+--        somebody waits in its queue, whether it is held or not), and unless it is other: the TTL
+--        in ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not
+--        to be known), and for each holder its owner string and its count. Of a semaphore, instead
+--        of the counter how many permits are free, and for each permit its id and how many ms are
+--        left of its lease ('-1': it has none)
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
 -- strings and whose values are numbers; or it is a string that is nothing but an owner string, and
--- has a TTL; and a semaphore is a number beside which there is a list of permits that are out. What is anything else is somebody's data: it may be large, so it is told by its first
--- few bytes that it is no lock, and nothing of it is sent. Only the lock itself is a key of this
--- script: a user who may not see the counter or count the subscribers still sees the lock. A fair
--- lock that nobody waits for cannot be told from a mutex.
+-- has a TTL. A semaphore is a number beside which there is a list of permits that are out. What is
+-- anything else is somebody's data: it may be large, so it is told by its first few bytes that it
+-- is no lock, and nothing of it is sent. Only the lock itself is a key of this script: a user who
+-- may not see the counter or count the subscribers still sees the lock. A fair lock that nobody
+-- waits for cannot be told from a mutex.
 local function semaphore(key, count)
     local base = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
     local time = redis.call('TIME')
