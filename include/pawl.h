@@ -167,14 +167,18 @@ PAWL_API pawl_status pawl_client_dispatch(pawl_client *client);
 /* One named lock, of one kind, through one client. */
 typedef struct pawl_lock pawl_lock;
 
+/* What kind of lock it is. In one client a name has one kind at a time, but for READ and WRITE,
+ * which belong together: many may read, one may write. Who writes may read as well, and goes on
+ * reading when the write hold is released; who reads and asks to write gets PAWL_DEADLOCK. Kinds
+ * that an engine cannot keep are PAWL_UNSUPPORTED at open. */
 typedef enum pawl_kind {
     PAWL_MUTEX = 0, /* Redisson's lock: hash, hold count, publish on release */
-    PAWL_FAIR = 1,
+    PAWL_FAIR = 1,  /* whoever has waited longest is next, over all processes */
     PAWL_READ = 2,
     PAWL_WRITE = 3,
-    PAWL_SPIN = 4,
-    PAWL_PLAIN = 5,    /* the textbook Redis lock: SET key token NX PX, compare-and-delete */
-    PAWL_SEMAPHORE = 6 /* no lock; only for pawl_entry */
+    PAWL_SPIN = 4,  /* a mutex whose release tells nobody: waiters ask again and again */
+    PAWL_PLAIN = 5, /* the textbook Redis lock: SET key token NX PX, compare-and-delete; no token */
+    PAWL_SEMAPHORE = 6 /* no lock: only in pawl_entry */
 } pawl_kind;
 
 /* Who holds: the calling thread, as with a pthread_mutex_t, or the handle, whatever the thread. */
@@ -209,7 +213,8 @@ typedef struct pawl_lock_options {
     int64_t lease_ms;         /* how long the lock outlives a holder that died; 10 or more */
     bool renew;               /* extended in the background, every third of the lease, while held */
     int64_t max_hold_ms;      /* the lease never reaches beyond acquire + this; 0: no limit */
-    unsigned handoff; /* passes inside this process before others get a turn; 0: the default */
+    unsigned handoff; /* PAWL_MUTEX: inside this process it changes hands so often without a word to
+                         the backend before others get a turn; 0: each time the backend is told */
     bool release_unawaited; /* release returns when sent; a loss found later comes by on_lost */
     int64_t warn_ms;        /* on_risk when less than this is left and renewal is failing;
                                0: a third of the lease */

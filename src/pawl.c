@@ -175,10 +175,10 @@ static pawl_status check_lock_options(const pawl_client *client, const pawl_lock
         return pawl__fail(PAWL_UNSUPPORTED, "the %s engine cannot keep %s", client->engine->name,
             pawl__family_word(family));
     }
-    if (options->handoff != 0 && (!client->engine->passes || options->kind != PAWL_MUTEX)) {
+    if (options->handoff != 0 && (!client->engine->rows || options->kind != PAWL_MUTEX)) {
         return pawl__fail(PAWL_UNSUPPORTED,
             "hand-off is for PAWL_MUTEX, and on the %s engine %s; leave handoff 0",
-            client->engine->name, client->engine->passes ? "for nothing else" : "not there");
+            client->engine->name, client->engine->rows ? "for nothing else" : "not there");
     }
     if (options->handoff > HANDOFF_MAX) {
         return pawl__fail(

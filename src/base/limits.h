@@ -16,6 +16,9 @@
 /* The longest sleep without looking, whatever message was promised. */
 #define PAWL__POLL_US 1000000
 
+/* Who stands in the queue of a fair lock and has not asked for so long counts as dead. */
+#define PAWL__FAIR_WAIT_US 5000000
+
 #define PAWL__PASSES_MAX 16          /* passes inside a process before others are offered a turn */
 #define PAWL__PASSES_US 10000        /* or this long, whichever comes first */
 #define PAWL__HOLD_OFF_US 300        /* the least pause after the lock was left to others */

@@ -92,14 +92,16 @@ static struct pawl__multi_call *take_hold(struct pawl__multi *multi, uint64_t ow
     return PAWL__CONTAINER(node, struct pawl__multi_call, node);
 }
 
-static pawl_status make_call(struct pawl__multi *multi, enum pawl__request_kind kind,
-    int64_t wait_us, struct pawl__multi_call **call_out)
+/* NULL: *status_out says why, and the last error is set. */
+static struct pawl__multi_call *make_call(struct pawl__multi *multi, enum pawl__request_kind kind,
+    int64_t wait_us, pawl_status *status_out)
 {
     const uint64_t owner = owner_of(multi);
     const bool releases = kind == PAWL__WANT_RELEASE;
     struct pawl__multi_call *call = releases ? NULL : pawl__multi_call_new(multi, kind, owner);
     if (call == NULL && !releases) {
-        return PAWL_NO_MEMORY;
+        *status_out = PAWL_NO_MEMORY;
+        return NULL;
     }
     pthread_mutex_lock(&multi->mutex);
     call = releases ? take_hold(multi, owner) : call;
@@ -108,19 +110,19 @@ static pawl_status make_call(struct pawl__multi *multi, enum pawl__request_kind 
     }
     pthread_mutex_unlock(&multi->mutex);
     if (call == NULL) {
-        return pawl__fail(PAWL_NOT_HELD, "the caller does not hold the multi-lock");
+        *status_out = pawl__fail(PAWL_NOT_HELD, "the caller does not hold the multi-lock");
+        return NULL;
     }
     const int64_t now_us = pawl__now_us();
     call->until_us = wait_us == 0 ? now_us : pawl__later(now_us, wait_us);
-    *call_out = call;
-    return PAWL_OK;
+    return call;
 }
 
 static pawl_status run_inside(struct pawl__multi *multi, struct pawl__request *request)
 {
-    struct pawl__multi_call *call = NULL;
-    pawl_status status = make_call(multi, request->kind, request->wait_us, &call);
-    if (status != PAWL_OK) {
+    pawl_status status = PAWL_OK;
+    struct pawl__multi_call *call = make_call(multi, request->kind, request->wait_us, &status);
+    if (call == NULL) {
         return status;
     }
     call->lease_us = request->lease_us;
@@ -155,13 +157,13 @@ static pawl_status start(struct pawl_lock *lock, enum pawl__request_kind kind, i
     pawl_callback done, void *arg)
 {
     struct pawl__multi *multi = multi_of(lock);
-    struct pawl__multi_call *call = NULL;
+    pawl_status status = PAWL_OK;
     if (!pawl__multi_enter(multi)) {
         return PAWL_MISUSE;
     }
     pawl__cancel_off();
-    pawl_status status = make_call(multi, kind, wait_us, &call);
-    if (status == PAWL_OK) {
+    struct pawl__multi_call *call = make_call(multi, kind, wait_us, &status);
+    if (call != NULL) {
         call->done = done;
         call->arg = arg;
         pthread_mutex_lock(&multi->mutex);

@@ -111,7 +111,12 @@ static void enter_instead(struct pawl__machine *machine, struct pawl__tenure *te
     pawl__hold_enter(machine, tenure, request, now_us);
 }
 
-/* Requests of an owner that has just got the lock: they re-enter. */
+static bool is_claiming(const struct pawl__tenure *tenure)
+{
+    return tenure->state == PAWL__TENURE_CLAIMING || tenure->state == PAWL__TENURE_WAITING;
+}
+
+/* Requests of an owner that has just got the lock: they re-enter, or hear that they may not. */
 void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
@@ -123,6 +128,11 @@ void pawl__claim_twins_enter(
         if (other->owner == tenure->owner) {
             enter_instead(machine, tenure, other->request, now_us);
         }
+    }
+    struct pawl__tenure *active = name->active;
+    if (active != NULL && active != tenure && active->owner == tenure->owner &&
+        is_claiming(active)) {
+        enter_instead(machine, tenure, active->request, now_us); /* it writes, and we read */
     }
     struct pawl__list *node = name->queue.next;
     while (name->twins > 0 && node != &name->queue) {
@@ -278,7 +288,8 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
     if (tenure->main.tokens == 0) {
         tenure->main.tokens = pawl__claim_tokens(tenure); /* asked again, it is the same question */
     }
-    tenure->main.queue = !is_try(tenure->request);
+    tenure->main.queue =
+        tenure->name->place->family == PAWL__FAMILY_FAIR && !is_try(tenure->request);
     tenure->main.as = tenure->kind;
     tenure->main.id = tenure->id;
     tenure->main.lease_us = tenure->lease_us;
@@ -299,8 +310,8 @@ static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenur
 static bool is_called(const struct pawl__tenure *tenure)
 {
     const struct pawl__name *name = tenure->name;
-    return (name->watch == PAWL__WATCHED && name->wakes != tenure->wakes) ||
-           pawl__ear_called(tenure);
+    const bool listens = name->watch == PAWL__WATCHED || tenure->ear != NULL;
+    return (listens && name->wakes != tenure->wakes) || pawl__ear_called(tenure);
 }
 
 /* How long to sleep if nobody calls. */

@@ -187,6 +187,8 @@ struct pawl__engine {
     bool expires;      /* the backend itself ends a lease that is not renewed */
     bool sessions;     /* a renewed hold lives as long as this process: no deadline, no renewals */
     bool passes;       /* knows PAWL__OP_PASS, for the family MUTEX */
+    bool rows;         /* gives op->tokens in a row for one grant, without which nothing can be
+                          handed on: the next grant would repeat a token */
     unsigned families; /* it can keep: a bit for each, PAWL__FAMILY_BIT() */
 
     /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the

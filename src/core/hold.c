@@ -90,11 +90,16 @@ struct pawl__tenure *pawl__hold_find(
 
 static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
 {
-    if (handle->through_id != tenure->id) {
-        handle->through_id = tenure->id;
-        handle->through_count = 0;
+    if (handle == tenure->handle) {
+        tenure->firsts++;
+    } else {
+        if (handle->through_id != tenure->id || handle->through_owner != tenure->owner) {
+            handle->through_id = tenure->id;
+            handle->through_owner = tenure->owner;
+            handle->through_count = 0;
+        }
+        handle->through_count++;
     }
-    handle->through_count++;
     tenure->count++;
     tenure->reads += handle->kind == PAWL_READ;
 }
@@ -289,12 +294,27 @@ void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenur
     renew(machine, tenure, now_us);
 }
 
+/* Who was about to enter once more to write would write what only reads from now on. */
+static void refuse_writers(struct pawl__machine *machine, struct pawl__list *requests)
+{
+    struct pawl__list *node = requests->next;
+    while (node != requests) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        node = node->next;
+        if (request->kind == PAWL__WANT_ACQUIRE && request->handle->kind == PAWL_WRITE) {
+            pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
+        }
+    }
+}
+
 /* It goes on for reading only. Like a renewal, it is told until it was heard. */
 void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
     tenure->kind = PAWL_READ;
     tenure->downgrade = true;
+    refuse_writers(machine, &tenure->extends);
+    refuse_writers(machine, &tenure->extending);
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
         pawl__touch(machine, tenure->name);
@@ -344,6 +364,19 @@ static void not_extended(
     }
 }
 
+/* Releases that made a reader of a writer: the whole hold is released now. */
+static void released_at_last(struct pawl__machine *machine, struct pawl__list *requests)
+{
+    struct pawl__list *node = requests->next;
+    while (node != requests) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        node = node->next;
+        if (request->kind == PAWL__WANT_RELEASE) {
+            pawl__finish(machine, request, PAWL_OK, NULL);
+        }
+    }
+}
+
 /* Nothing is done for the hold any more. */
 void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
@@ -352,6 +385,8 @@ void pawl__hold_leave(
         refuse_lost(machine, tenure, &tenure->extends);
         refuse_lost(machine, tenure, &tenure->extending);
     }
+    released_at_last(machine, &tenure->extends);
+    released_at_last(machine, &tenure->extending);
     not_extended(machine, &tenure->extends, status, NULL);
     not_extended(machine, &tenure->extending, status, NULL);
     pawl__timer_clear(&machine->timers, &tenure->timer);

@@ -133,7 +133,8 @@ struct pawl__handle {
     int64_t warn_us;
     unsigned handoff;       /* so often it goes to the next here without a word to the backend */
     unsigned tenures;       /* that began through this handle and exist still */
-    uint64_t through_id;    /* the tenure last acquired through this handle, */
+    uint64_t through_id;    /* the tenure last entered through this handle that began elsewhere, */
+    uint64_t through_owner; /* whose it was then, */
     unsigned through_count; /* and how often without a release yet */
 };
 
@@ -181,6 +182,7 @@ struct pawl__tenure {
     bool at_risk;          /* told so since the last good renewal */
     unsigned count;        /* acquired and not yet released, */
     unsigned reads;        /* SHARED: and for reading */
+    unsigned firsts;       /* ... and through its first handle */
     unsigned shown;        /* the count that the backend shows */
     unsigned attempt;      /* tries since the last answer, for the back-off */
     unsigned turns;        /* SPIN, PLAIN: answers that it is held, for the pause */
@@ -354,6 +356,9 @@ void pawl__machine_owner_gone(struct pawl__machine *machine, uint64_t owner, int
  * none. */
 struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
     const struct pawl__handle *handle, uint64_t owner, int64_t now_us);
+
+/* Whether the tenure was acquired through this handle more often than released. */
+bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure);
 
 /* The owner of what was acquired through this handle and not yet released; 0: nothing. */
 uint64_t pawl__handle_holder(const struct pawl__handle *handle);

@@ -96,6 +96,16 @@ void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
     to->tenures = 0;
     to->through_id = 0;
     to->through_count = 0;
+    to->through_owner = 0;
+}
+
+bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure)
+{
+    if (handle == tenure->handle) {
+        return tenure->firsts > 0;
+    }
+    return handle->through_id == tenure->id && handle->through_owner == tenure->owner &&
+           handle->through_count > 0;
 }
 
 /* Another handle through which the tenure is held; NULL: none. */
@@ -104,7 +114,7 @@ static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
     struct pawl__list *handles = &tenure->name->handles;
     for (struct pawl__list *node = handles->next; node != handles; node = node->next) {
         struct pawl__handle *handle = PAWL__CONTAINER(node, struct pawl__handle, node);
-        if (handle->through_id == tenure->id && handle->through_count > 0) {
+        if (handle != tenure->handle && pawl__handle_holds(handle, tenure)) {
             return handle;
         }
     }
@@ -123,8 +133,11 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
             tenure->lost.handle = tenure->handle;
             tenure->risk.handle = tenure->handle;
             handle->tenures--;
+            tenure->firsts = 0;
             if (tenure->handle != NULL) {
                 tenure->handle->tenures++;
+                tenure->firsts = tenure->handle->through_count;
+                tenure->handle->through_count = 0;
             }
         }
     }
@@ -146,7 +159,7 @@ uint64_t pawl__handle_holder(const struct pawl__handle *handle)
     struct pawl__list *holds = &handle->name->holds;
     for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        if (tenure->id == handle->through_id && handle->through_count > 0) {
+        if (pawl__handle_holds(handle, tenure) && pawl__tenure_count(tenure, handle->kind) > 0) {
             return tenure->owner;
         }
     }

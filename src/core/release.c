@@ -76,8 +76,9 @@ static bool may_hand_off(
     const struct pawl__tenure *heir = next->tenure;
     const bool alike = giver->renew && heir->renew && !heir->doubt && !heir->granted;
     const bool idle = !giver->side_out && !giver->doubt && giver->shown == 1;
+    const bool outlives = giver->until_us - now_us > heir->lease_us; /* an heir that died */
     return giver->spare_tokens > 0 && giver->handed < next->handle->handoff && alike && idle &&
-           now_us - giver->name->chain_us < PAWL__PASSES_US &&
+           !outlives && now_us - giver->name->chain_us < PAWL__PASSES_US &&
            giver->deadline_us - now_us >= heir->lease_us / 2;
 }
 
@@ -112,9 +113,14 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
     }
 }
 
-static void left(struct pawl__handle *handle, const struct pawl__tenure *tenure)
+static void left(struct pawl__handle *handle, struct pawl__tenure *tenure)
 {
-    if (handle->through_id == tenure->id && handle->through_count > 0) {
+    if (!pawl__handle_holds(handle, tenure)) {
+        return; /* acquired through another one */
+    }
+    if (handle == tenure->handle) {
+        tenure->firsts--;
+    } else {
         handle->through_count--;
     }
 }

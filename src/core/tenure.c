@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/limits.h"
 
 #include <assert.h>
 #include <string.h>
@@ -148,6 +149,13 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
     pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
 }
 
+/* How long the backend may keep something of it that it has heard. */
+static int64_t kept_us(const struct pawl__tenure *tenure)
+{
+    const int64_t place_us = tenure->main.queue ? PAWL__FAIR_WAIT_US : 0;
+    return pawl__max64(tenure->lease_us, place_us);
+}
+
 /* Whether something of it may still be in the backend, or come there. */
 static bool may_linger(const struct pawl__machine *machine, const struct pawl__tenure *tenure,
     const struct pawl__op *op, int64_t now_us)
@@ -159,7 +167,7 @@ static bool may_linger(const struct pawl__machine *machine, const struct pawl__t
     if (!answered && !op->again) {
         return false; /* the backend refuses: its lease has to end it */
     }
-    return !machine->engine->expires || now_us < pawl__later(tenure->copy_us, tenure->lease_us);
+    return !machine->engine->expires || now_us < pawl__later(tenure->copy_us, kept_us(tenure));
 }
 
 static void release_came_back(

@@ -93,18 +93,43 @@ void stage_end(struct stage *stage)
     pawl__memory_free(&stage->table);
 }
 
-void stage_open(struct stage *stage, struct pawl__handle *handle, const char *name,
-    int64_t lease_us, bool renew)
+static enum pawl__family family_of(pawl_kind kind)
+{
+    switch (kind) {
+    case PAWL_MUTEX:
+        break;
+    case PAWL_FAIR:
+        return PAWL__FAMILY_FAIR;
+    case PAWL_READ:
+    case PAWL_WRITE:
+        return PAWL__FAMILY_SHARED;
+    case PAWL_SPIN:
+        return PAWL__FAMILY_SPIN;
+    case PAWL_PLAIN:
+        return PAWL__FAMILY_PLAIN;
+    }
+    return PAWL__FAMILY_MUTEX;
+}
+
+void stage_open_kind(struct stage *stage, struct pawl__handle *handle, const char *name,
+    pawl_kind kind, int64_t lease_us, bool renew)
 {
     bool fresh = false;
     memset(handle, 0, sizeof *handle);
+    handle->kind = kind;
     handle->lease_us = lease_us;
     handle->renew = renew;
     handle->reentry = true;
     handle->warn_us = lease_us / 3;
     struct pawl__name *record =
-        pawl__machine_name(&stage->machine, name, strlen(name), PAWL__FAMILY_MUTEX, &fresh);
+        pawl__machine_name(&stage->machine, name, strlen(name), family_of(kind), &fresh);
     pawl__handle_attach(handle, record);
+}
+
+void stage_open(struct stage *stage, struct pawl__handle *handle, const char *name,
+    int64_t lease_us, bool renew)
+{
+    stage_open_kind(stage, handle, name, PAWL_MUTEX, lease_us, renew);
 }
 
 void stage_close(struct stage *stage, struct pawl__handle *handle)
@@ -180,7 +205,7 @@ static void wake_watchers(struct stage *stage)
     for (; watch != NULL; watch = pawl__memory_woken(&stage->table)) {
         if (watch->client == &stage->client) {
             const char *name = watch->entry->name;
-            pawl__machine_wake(&stage->machine, name, strlen(name), 0, stage->now_us);
+            pawl__machine_wake(&stage->machine, name, strlen(name), watch->id, stage->now_us);
         }
     }
 }

@@ -36,6 +36,8 @@ void stage_end(struct stage *stage); /* everything the machine has must be gone 
  */
 void stage_open(struct stage *stage, struct pawl__handle *handle, const char *name,
     int64_t lease_us, bool renew);
+void stage_open_kind(struct stage *stage, struct pawl__handle *handle, const char *name,
+    pawl_kind kind, int64_t lease_us, bool renew);
 void stage_close(struct stage *stage, struct pawl__handle *handle);
 
 /* Start a request. An acquire: wait_us 0 is a try, PAWL__NEVER forever. */

@@ -552,6 +552,7 @@ const struct pawl__engine pawl__engine_memory = {
     .expires = true,
     .sessions = false,
     .passes = true,
+    .rows = true,
     .open = memory_open,
     .connect = memory_connect,
     .stop = memory_stop,

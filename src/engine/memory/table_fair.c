@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/limits.h"
 
 #include <string.h>
 
@@ -67,7 +68,7 @@ bool pawl__memory_queue_stand(struct pawl__memory_entry *entry,
         waiter->dead_us = now_us;
         pawl__list_push(&entry->queue, &waiter->node);
     }
-    waiter->dead_us = pawl__max64(waiter->dead_us, pawl__later(now_us, PAWL__MEMORY_FAIR_WAIT_US));
+    waiter->dead_us = pawl__max64(waiter->dead_us, pawl__later(now_us, PAWL__FAIR_WAIT_US));
     return true;
 }
 

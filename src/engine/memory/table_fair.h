@@ -5,9 +5,6 @@
 
 #include "engine/memory/table.h"
 
-/* A waiter is believed to live for so long after each of its questions. */
-#define PAWL__MEMORY_FAIR_WAIT_US (5 * INT64_C(1000000))
-
 /* While the lock is free and it is somebody else's turn: when to look again, at the latest. */
 #define PAWL__MEMORY_FAIR_LOOK_US INT64_C(1000000)
 

@@ -4,11 +4,12 @@
 #ifndef PAWL_ENGINE_REDIS_COMMANDS_FAIR_H
 #define PAWL_ENGINE_REDIS_COMMANDS_FAIR_H
 
+#include "base/limits.h"
 #include "engine/redis/commands.h"
 
 /* A waiter of ours is believed to live for so long after each of its questions, and the core asks
  * about every second. After an outage of longer than this, those who wait come in any order. */
-#define PAWL__FAIR_WAIT_MS 5000
+#define PAWL__FAIR_WAIT_MS (PAWL__FAIR_WAIT_US / 1000)
 
 static inline bool pawl__command_is_fair(enum pawl__op_kind kind)
 {

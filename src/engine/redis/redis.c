@@ -233,6 +233,7 @@ const struct pawl__engine pawl__engine_redis = {
     .expires = true,
     .sessions = false,
     .passes = true,
+    .rows = true,
     .open = redis_open,
     .connect = redis_connect,
     .stop = redis_stop,

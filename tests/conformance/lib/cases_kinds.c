@@ -12,30 +12,6 @@
 
 #define QUEUE 8
 
-static pawl_lock_options kind_options(pawl_kind kind)
-{
-    pawl_lock_options options = handle_options();
-    options.kind = kind;
-    return options;
-}
-
-/* Refused at open, with a sentence that names the engine. */
-static void check_refused(const struct suite *suite, const pawl_lock_options *options)
-{
-    pawl_client *client = open_client(suite);
-    pawl_lock *lock = NULL;
-    EXPECT(PAWL_UNSUPPORTED, pawl_lock_open(client, suite->name, options, &lock));
-    assert_null(lock);
-    assert_true(strlen(pawl_last_error()) > 0);
-    expect_free(suite, suite->name); /* as a mutex it is there */
-}
-
-static void check_kind_refused(const struct suite *suite, pawl_kind kind)
-{
-    const pawl_lock_options options = kind_options(kind);
-    check_refused(suite, &options);
-}
-
 /* One at a time, as a mutex. */
 static void check_excludes(const struct suite *suite, const pawl_lock_options *options)
 {
@@ -57,7 +33,7 @@ static void check_excludes(const struct suite *suite, const pawl_lock_options *o
 /* Clients get it in the order in which they came. */
 static void fair_clients_come_first_served(const struct suite *suite)
 {
-    const pawl_lock_options options = kind_options(PAWL_FAIR);
+    const pawl_lock_options options = kinded(handle_options(), PAWL_FAIR);
     pawl_lock *holder = open_lock(open_client(suite), suite->name, &options);
     pawl_lock *locks[4];
     struct actor *actors[4];
@@ -77,13 +53,13 @@ static void fair_clients_come_first_served(const struct suite *suite)
 
 static void fair_is_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_FAIR);
+    expect_kind_refused(suite, PAWL_FAIR);
 }
 
 static void readers_share_and_writers_do_not(const struct suite *suite)
 {
-    const pawl_lock_options reading = kind_options(PAWL_READ);
-    const pawl_lock_options writing = kind_options(PAWL_WRITE);
+    const pawl_lock_options reading = kinded(handle_options(), PAWL_READ);
+    const pawl_lock_options writing = kinded(handle_options(), PAWL_WRITE);
     pawl_lock *reader = open_lock(open_client(suite), suite->name, &reading);
     pawl_lock *second = open_lock(open_client(suite), suite->name, &reading);
     pawl_lock *writer = open_lock(open_client(suite), suite->name, &writing);
@@ -100,30 +76,30 @@ static void readers_share_and_writers_do_not(const struct suite *suite)
 
 static void read_and_write_are_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_READ);
-    check_kind_refused(suite, PAWL_WRITE);
+    expect_kind_refused(suite, PAWL_READ);
+    expect_kind_refused(suite, PAWL_WRITE);
 }
 
 static void spin_excludes(const struct suite *suite)
 {
-    const pawl_lock_options options = kind_options(PAWL_SPIN);
+    const pawl_lock_options options = kinded(handle_options(), PAWL_SPIN);
     check_excludes(suite, &options);
 }
 
 static void spin_is_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_SPIN);
+    expect_kind_refused(suite, PAWL_SPIN);
 }
 
 static void plain_excludes(const struct suite *suite)
 {
-    const pawl_lock_options options = kind_options(PAWL_PLAIN);
+    const pawl_lock_options options = kinded(handle_options(), PAWL_PLAIN);
     check_excludes(suite, &options);
 }
 
 static void plain_is_refused(const struct suite *suite)
 {
-    check_kind_refused(suite, PAWL_PLAIN);
+    expect_kind_refused(suite, PAWL_PLAIN);
 }
 
 static void handoff_excludes(const struct suite *suite)
@@ -137,9 +113,9 @@ static void handoff_is_refused(const struct suite *suite)
 {
     pawl_lock_options options = thread_options();
     options.handoff = 4;
-    check_refused(suite, &options);
+    expect_refused(suite, &options);
     options.handoff = (unsigned)-1;
-    check_refused(suite, &options);
+    expect_refused(suite, &options);
 }
 
 /* ===== How a release is carried out ===== */

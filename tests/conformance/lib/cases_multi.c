@@ -215,6 +215,46 @@ static void multi_of_handles_refuses_re_entry(const struct suite *suite)
     expect_all_free(&scene);
 }
 
+/* ===== Readers ===== */
+
+static pawl_lock_options options_of_kind(pawl_kind kind)
+{
+    pawl_lock_options options = thread_options();
+    options.kind = kind;
+    return options;
+}
+
+/* Two threads hold it at the same time; a close releases for both. */
+static void multi_of_readers(const struct suite *suite)
+{
+    const pawl_lock_options reading = options_of_kind(PAWL_READ);
+    const pawl_lock_options writing = options_of_kind(PAWL_WRITE);
+    const char *names[2] = {suite_name(suite, "a"), suite_name(suite, "b")};
+    pawl_client *client = open_client(suite);
+    pawl_lock *writer = open_lock(open_client(suite), names[1], &writing);
+    pawl_lock *members[2] = {
+        open_lock(client, names[1], &reading), open_lock(client, names[0], &reading)};
+    pawl_lock *multi = open_multi(members, 2);
+    struct actor *actor = actor_new();
+    EXPECT(PAWL_OK, pawl_lock_acquire(multi, PAWL_TRY));
+    EXPECT(PAWL_OK, actor_acquire_now(actor, multi, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_release(multi));
+    EXPECT(PAWL_NOT_HELD, pawl_lock_release(multi));
+    EXPECT(PAWL_BUSY, pawl_lock_acquire(writer, PAWL_TRY)); /* the other still reads */
+    EXPECT(PAWL_OK, pawl_lock_acquire(multi, PAWL_TRY));
+    EXPECT(PAWL_OK, close_lock(multi));
+    EXPECT(PAWL_OK, pawl_lock_acquire(writer, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_release(writer));
+}
+
+/* Without the flag there are no such members. */
+static void multi_without_readers(const struct suite *suite)
+{
+    const pawl_lock_options reading = options_of_kind(PAWL_READ);
+    pawl_lock *lock = NULL;
+    EXPECT(PAWL_UNSUPPORTED, pawl_lock_open(open_client(suite), suite->name, &reading, &lock));
+}
+
 /* ===== Looking, extending, breaking ===== */
 
 static void multi_inspect_sums_up(const struct suite *suite)
@@ -396,6 +436,7 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_MULTI, multi_leaves_other_holds_alone),
     SUITE_CASE(FLAG_MULTI, multi_releases_the_rest),
     SUITE_CASE(FLAG_MULTI, multi_of_handles_refuses_re_entry),
+    SUITE_EITHER(FLAG_READ_WRITE, multi_of_readers, multi_without_readers),
     SUITE_CASE(FLAG_MULTI, multi_inspect_sums_up),
     SUITE_CASE(FLAG_MULTI, multi_extends_all),
     SUITE_CASE(FLAG_MULTI, multi_is_not_broken_as_a_whole),

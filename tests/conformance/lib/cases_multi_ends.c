@@ -337,9 +337,8 @@ static void multi_async_cancel(const struct suite *suite)
     pawl_lock_cancel(scene.multi);
     recorder_await(recorder, 1);
     EXPECT(PAWL_CANCELED, recorder_get(recorder, 0).status);
-    EXPECT(PAWL_OK, pawl_lock_acquire(scene.rival_a, PAWL_TRY));
-    EXPECT(PAWL_OK, pawl_lock_release(scene.rival_a));
     EXPECT(PAWL_OK, pawl_lock_release(scene.rival_b));
+    expect_both_free(&scene); /* soon: an answer that was under way is taken back meanwhile */
 }
 
 static void multi_async_close(const struct suite *suite)

@@ -91,14 +91,16 @@ static int run_peer(const struct child_pipes *pipes, const char *arg)
     char name[WORD_SIZE];
     char request[WORD_SIZE];
     int renew = 0;
+    int kind = 0;
     long long lease_ms = 0;
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     struct session session;
-    if (sscanf(arg, "%299s %299s %lld %d", url, name, &lease_ms, &renew) != 4) {
+    if (sscanf(arg, "%299s %299s %lld %d %d", url, name, &lease_ms, &renew, &kind) != 5) {
         return 2;
     }
     options.lease_ms = lease_ms;
     options.renew = renew != 0;
+    options.kind = (pawl_kind)kind;
     if (open_session(url, name, &options, &session) != 0) {
         return 1;
     }
@@ -156,8 +158,8 @@ struct child *peer_start(
     const struct suite *suite, const char *name, const struct peer_options *options)
 {
     struct text arg = {0};
-    text_addf(&arg, "%s %s %lld %d", suite->url, name, (long long)options->lease_ms,
-        options->renew ? 1 : 0);
+    text_addf(&arg, "%s %s %lld %d %d", suite->url, name, (long long)options->lease_ms,
+        options->renew ? 1 : 0, (int)options->kind);
     struct child *peer = start("peer", &arg);
     peer_expect(peer, "open");
     return peer;

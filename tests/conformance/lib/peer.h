@@ -6,6 +6,7 @@
 #define PAWL_CONFORMANCE_LIB_PEER_H
 
 #include "conformance/lib/suite.h"
+#include "pawl.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 struct peer_options {
     int64_t lease_ms;
     bool renew;
+    pawl_kind kind;
 };
 
 /* Start it and wait until its lock is open. */

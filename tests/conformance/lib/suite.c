@@ -87,6 +87,10 @@ static const struct suite_group *const groups[] = {
     &suite_kinds,
     &suite_multi,
     &suite_multi_ends,
+    &suite_fair,
+    &suite_shared,
+    &suite_spin,
+    &suite_handoff,
 };
 
 static struct job jobs[CASES_MAX];

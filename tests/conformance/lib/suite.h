@@ -111,6 +111,10 @@ extern const struct suite_group suite_random;
 extern const struct suite_group suite_kinds;
 extern const struct suite_group suite_multi;
 extern const struct suite_group suite_multi_ends;
+extern const struct suite_group suite_fair;
+extern const struct suite_group suite_shared;
+extern const struct suite_group suite_spin;
+extern const struct suite_group suite_handoff;
 
 /* The whole of main(): run every case on this engine, print the table. */
 int suite_main(int argc, char *argv[], const struct suite_engine *engine);

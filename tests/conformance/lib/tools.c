@@ -95,6 +95,12 @@ pawl_lock_options handle_options(void)
     return options;
 }
 
+pawl_lock_options kinded(pawl_lock_options options, pawl_kind kind)
+{
+    options.kind = kind;
+    return options;
+}
+
 pawl_lock *open_thread_lock(pawl_client *client, const char *name)
 {
     return open_lock(client, name, NULL);
@@ -152,6 +158,22 @@ bool is_held(pawl_lock *lock)
     pawl_lock_info info = {.size = sizeof info};
     EXPECT(PAWL_OK, pawl_lock_inspect(lock, &info));
     return info.held;
+}
+
+void expect_refused(const struct suite *suite, const pawl_lock_options *options)
+{
+    pawl_client *client = open_client(suite);
+    pawl_lock *lock = NULL;
+    EXPECT(PAWL_UNSUPPORTED, pawl_lock_open(client, suite->name, options, &lock));
+    assert_null(lock);
+    assert_true(pawl_last_error()[0] != '\0');
+    expect_free(suite, suite->name); /* as a mutex it is there */
+}
+
+void expect_kind_refused(const struct suite *suite, pawl_kind kind)
+{
+    const pawl_lock_options options = kinded(thread_options(), kind);
+    expect_refused(suite, &options);
 }
 
 void expect_quick(const char *what, int64_t (*round)(void *arg), void *arg)

@@ -69,7 +69,8 @@ pawl_status close_lock(pawl_lock *lock);
 pawl_lock_options thread_options(void); /* renewed, 30 s */
 pawl_lock_options renewed_options(int64_t lease_ms);
 pawl_lock_options fixed_options(int64_t lease_ms);
-pawl_lock_options handle_options(void); /* the handle is the owner */
+pawl_lock_options handle_options(void);                              /* the handle is the owner */
+pawl_lock_options kinded(pawl_lock_options options, pawl_kind kind); /* these, of that kind */
 pawl_lock *open_thread_lock(pawl_client *client, const char *name);
 pawl_lock *open_handle_lock(pawl_client *client, const char *name);
 
@@ -90,6 +91,10 @@ void expect_busy(const struct suite *suite, const char *name);
 void expect_free(const struct suite *suite, const char *name);
 
 bool is_held(pawl_lock *lock); /* by anybody, as the backend says */
+
+/* The engine refuses to open a lock of this kind, or with these options, with a sentence. */
+void expect_kind_refused(const struct suite *suite, pawl_kind kind);
+void expect_refused(const struct suite *suite, const pawl_lock_options *options);
 
 /* The quickest of so many rounds must be quick; `round` answers how long it took. */
 #define ROUNDS_QUICK 3

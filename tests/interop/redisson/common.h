@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the interop cases share: one server and one Java process for the whole program, C callers
  * that wait in threads of their own, and the number in a file that both languages add to. */
-#ifndef PAWL_INTEROP_COMMON_H
-#define PAWL_INTEROP_COMMON_H
+#ifndef PAWL_INTEROP_REDISSON_COMMON_H
+#define PAWL_INTEROP_REDISSON_COMMON_H
 
 #include "operators/common.h"
 #include "peer.h"

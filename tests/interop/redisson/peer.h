@@ -4,8 +4,8 @@
  * A request names a Java thread: requests of one thread are done in order, different threads run
  * beside each other. peer_ask() only sends and gives a number; peer_answer() waits for what became
  * of it, in any order. Used by the main thread only. */
-#ifndef PAWL_INTEROP_PEER_H
-#define PAWL_INTEROP_PEER_H
+#ifndef PAWL_INTEROP_REDISSON_PEER_H
+#define PAWL_INTEROP_REDISSON_PEER_H
 
 #include <stdbool.h>
 #include <stdint.h>

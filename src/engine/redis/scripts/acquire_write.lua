@@ -8,9 +8,9 @@
 --
 -- Why so: as acquire.lua, with Redisson's fields for a writer. Readers whose time seems to be over
 -- count until the lock's own TTL ends, or until the last other reader leaves: some releases of
--- Redisson forget to renew the keys that would tell. A hash without a mode is a mutex and excludes a
--- writer, for which Redisson's own writer does not look.
-local lock, prefix, writer = KEYS[2], ARGV[1], ARGV[2] .. ':write'
+-- Redisson forget to renew the keys that would tell. A hash without a mode is a mutex and excludes
+-- a writer, for which Redisson's own writer does not look.
+local lock, writer = KEYS[2], ARGV[2] .. ':write'
 local ttl = redis.call('PTTL', lock)
 local free, asked = ttl == -2, false
 if not free then
