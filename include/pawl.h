@@ -396,7 +396,8 @@ typedef struct pawl_entry {
     int64_t since_ms;     /* how long ago the holding client began; -1: unknown */
     int64_t waiters;      /* processes that surely wait for it, there may be more; -1: unknown. Of a
                              fair lock: how many stand in its queue */
-    int64_t free_permits; /* of a semaphore */
+    int64_t permits;      /* of a semaphore: how many it has, those that are out among them */
+    int64_t free_permits; /* and how many are not out */
 } pawl_entry;
 
 /* The entry is valid during the callback. Answer false for: enough. */

@@ -44,6 +44,7 @@ struct cli_hold cli_hold_from(const pawl_entry *entry)
         .pid = entry->pid,
         .since_ms = entry->since_ms,
         .waiters = entry->waiters,
+        .permits = entry->permits,
         .free_permits = entry->free_permits,
     };
 }
@@ -210,6 +211,7 @@ void cli_hold_json_members(struct cli_json *json, const struct cli_hold *hold)
     cli_json_integer_or_null(json, "waiters", hold->waiters, hold->waiters >= 0);
     cli_json_token(json, "token", hold->token);
     if (hold->kind == PAWL_SEMAPHORE) {
+        cli_json_integer(json, "permits", hold->permits);
         cli_json_integer(json, "free_permits", hold->free_permits);
     }
 }

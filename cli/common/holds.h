@@ -25,7 +25,8 @@ struct cli_hold {
     int64_t pid;
     int64_t since_ms;
     int64_t waiters;
-    int64_t free_permits; /* of a semaphore */
+    int64_t permits; /* of a semaphore */
+    int64_t free_permits;
 };
 
 struct cli_holds {

@@ -171,9 +171,10 @@ static void add_holder_lines(const struct cli_hold *hold, size_t indent, struct 
 /* "2 taken, 1 free" */
 static void add_permit_count(const struct cli_view *view, size_t indent, struct cli_text *text)
 {
+    const struct cli_hold *hold = cli_view_lock(view);
     begin_line(text, indent, "permits");
-    cli_text_print(text, "%zu taken, %" PRId64 " free\n", view->holders.count,
-        cli_view_lock(view)->free_permits);
+    cli_text_print(text, "%" PRId64 " taken, %" PRId64 " free\n",
+        hold->permits - hold->free_permits, hold->free_permits);
 }
 
 /* "1 writer, 2 readers", and below the other lines a table of them. */

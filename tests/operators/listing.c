@@ -156,6 +156,7 @@ static void semaphores_with_permits_that_are_out_are_told_too(void **state)
     assert_int_equal(first->kind, PAWL_SEMAPHORE);
     assert_true(first->held);
     assert_int_equal(first->hold_count, 1);
+    assert_int_equal(first->permits, 7);
     assert_int_equal(first->free_permits, 4);
     assert_int_equal(first->token, 0);
     assert_true(first->remaining_ms > 20000 && first->remaining_ms <= 30000);

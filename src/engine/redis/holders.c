@@ -170,6 +170,7 @@ static pawl_status take_permits(
     const struct pawl__resp_reader *reader = &holders->console->link.reader;
     const size_t first = holders->entry_count;
     lock->kind = PAWL_SEMAPHORE;
+    lock->permits = lock->remaining_ms;
     lock->free_permits = (int64_t)lock->token;
     lock->token = 0;
     const pawl_status status = take_holders(holders, reply, lock, false);

@@ -9,8 +9,8 @@
 --        somebody waits in its queue, whether it is held or not), and unless it is other: the TTL
 --        in ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not
 --        to be known), and for each holder its owner string and its count. Of a semaphore, instead
---        of the counter how many permits are free, and for each permit its id and how many ms are
---        left of its lease ('-1': it has none)
+--        of the TTL how many permits it has and instead of the counter how many are free, and for
+--        each permit that is out its id and how many ms are left of its lease ('-1': it has none)
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
 -- strings and whose values are numbers; or it is a string that is nothing but an owner string, and
@@ -30,7 +30,8 @@ local function semaphore(key, count)
     local out = redis.call('ZRANGEBYSCORE', base .. ':timeout', string.format('(%.0f', now), '+inf',
         'WITHSCORES', 'LIMIT', 0, 64)
     local heard = redis.pcall('PUBSUB', 'NUMSUB', 'redisson_sc:' .. base)
-    local answer = {'semaphore', -1, string.format('%.0f', math.max(count + over, 0)),
+    local all = count + redis.call('ZCARD', base .. ':timeout')
+    local answer = {'semaphore', all, string.format('%.0f', math.max(count + over, 0)),
         type(heard) == 'table' and heard[2] or -1}
     for i = 1, #out, 2 do
         local till = tonumber(out[i + 1])
