@@ -349,6 +349,160 @@ PAWL_API pawl_status pawl_lock_member_status(const pawl_lock *lock, size_t index
 PAWL_API PAWL_CHECKED pawl_status pawl_stripe_name(const char *prefix, const void *key,
     size_t key_size, unsigned count, char *name_out, size_t size);
 
+/* ===== Semaphore: so many at a time ===== */
+
+/* A number of permits under a name, shared by all who open it: up to so many callers, of whatever
+ * process or host, hold one at the same time. Permits belong to nobody: whoever likes may give back
+ * what another has taken, and a process that dies keeps the permits it had, for ever; an operator
+ * gives them back with pawl_semaphore_add(). If that will not do, let the permits have leases.
+ *
+ * A name is a lock, a semaphore or a latch, not two of them (PAWL_INVALID in one client,
+ * PAWL_REFUSED if others use it otherwise). On Redis these are Redisson's RSemaphore,
+ * RPermitExpirableSemaphore and RCountDownLatch. Files keep none of them (PAWL_UNSUPPORTED).
+ *
+ * In every call that counts: if its answer is lost, it is repeated, and counts once nevertheless.
+ * PAWL_UNAVAILABLE: nobody answered in time. An acquire that was granted unheard is then taken back
+ * in the background, a release and a count-down go on; of the others nobody knows whether they were
+ * carried out. The numbers that a backend keeps go from -2147483648 to 2147483647. */
+typedef struct pawl_semaphore pawl_semaphore;
+
+/* One permit that has a lease: its id, 32 hexadecimal digits. */
+typedef struct pawl_permit {
+    char id[33];
+} pawl_permit;
+
+typedef void (*pawl_semaphore_callback)(pawl_semaphore *semaphore, pawl_status status, void *arg);
+
+/* `permits` has `count` entries if the status is PAWL_OK, and is NULL otherwise. */
+typedef void (*pawl_permit_callback)(pawl_semaphore *semaphore, pawl_status status,
+    const pawl_permit *permits, size_t count, void *arg);
+
+typedef struct pawl_semaphore_options {
+    size_t size;      /* set by PAWL_SEMAPHORE_OPTIONS_INIT */
+    bool leased;      /* permits have ids and leases: the pawl_permit_ calls below */
+    int64_t lease_ms; /* leased: how long a permit outlives a holder that died; 10 or more */
+    bool renew; /* leased: extended in the background, every third of the lease, until released
+                   or until this handle is closed */
+    pawl_permit_callback on_lost; /* leased and renewed: once for every permit that is lost, with
+                                     PAWL_LOST and that permit */
+    void *event_arg;
+} pawl_semaphore_options;
+
+#define PAWL_SEMAPHORE_OPTIONS_INIT                                    \
+    {                                                                  \
+        sizeof(pawl_semaphore_options), false, 30000, true, NULL, NULL \
+    }
+
+/* Open a semaphore by its name, as a lock is. This asks nothing of the backend. NULL options: the
+ * defaults. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_open(pawl_client *client, const char *name,
+    const pawl_semaphore_options *options, pawl_semaphore **semaphore_out);
+
+/* End the waits on this handle with PAWL_CANCELED and free it. Permits that were acquired without a
+ * lease stay taken; those with a lease are given back if they were renewed by this handle, and
+ * otherwise end with their leases. WAITS: timeout, and for a callback that is running. */
+PAWL_API pawl_status pawl_semaphore_close(pawl_semaphore *semaphore);
+
+/* Begin with so many permits (0 to 2147483647), unless that was done before: every process may do
+ * it when it starts. set_out, if not NULL, is told whether it was this call. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_set(
+    pawl_semaphore *semaphore, int64_t permits, bool *set_out);
+
+/* So many permits more, or, below 0, fewer. If fewer are free than are to go, the number of free
+ * ones goes below zero, and permits vanish as they come back. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_add(pawl_semaphore *semaphore, int64_t permits);
+
+/* Take all permits that are free, and say how many. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_drain(
+    pawl_semaphore *semaphore, int64_t *permits_out);
+
+/* How many permits are free; 0 if nobody has set any. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_available(
+    pawl_semaphore *semaphore, int64_t *permits_out);
+
+/* Take so many permits (1 to 2147483647), all or none. wait_ms is PAWL_TRY, PAWL_FOREVER or
+ * milliseconds, as for a lock. PAWL_BUSY: fewer are free. Callers of one process who wait are
+ * served in their order, so that one who wants many is not starved by those who want few. Not for
+ * leased permits (PAWL_INVALID). WAITS: max(wait_ms, timeout). */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire(
+    pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms);
+
+/* Give so many permits back. Nobody checks that the caller had as many. PAWL_UNAVAILABLE: not
+ * confirmed; it is repeated in the background for as long as the client is open, but not for more
+ * than a minute after it may have been heard. WAITS: timeout. */
+PAWL_API pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits);
+
+/* The same as acquire without waiting. If it returns PAWL_OK, `done` is called exactly once;
+ * otherwise never. */
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore,
+    int64_t permits, int64_t wait_ms, pawl_semaphore_callback done, void *arg);
+
+/* End every wait on this handle that began before the call, with PAWL_CANCELED. */
+PAWL_API void pawl_semaphore_cancel(pawl_semaphore *semaphore);
+
+/* ===== Permits that have a lease (options.leased) ===== */
+
+#define PAWL_PERMITS_MAX 1000 /* in one call */
+
+/* Take `count` permits (1 to PAWL_PERMITS_MAX), all or none, for lease_ms from now. Their ids are
+ * put into permits_out, which has room for as many. A permit that is not released comes back when
+ * its lease is over; unless renew is off that is only after this process has died, or could not
+ * reach the backend for so long. WAITS: max(wait_ms, timeout). */
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire(
+    pawl_semaphore *semaphore, size_t count, int64_t wait_ms, pawl_permit *permits_out);
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire_async(
+    pawl_semaphore *semaphore, size_t count, int64_t wait_ms, pawl_permit_callback done, void *arg);
+
+/* Give permits back by their ids, whoever took them. PAWL_LOST: at least one of them was not out
+ * any more, because its lease had ended (or it had been released, or never given); the others are
+ * released. PAWL_UNAVAILABLE: as for pawl_semaphore_release(). WAITS: timeout. */
+PAWL_API pawl_status pawl_permit_release(
+    pawl_semaphore *semaphore, const pawl_permit *permits, size_t count);
+
+/* Make them last at least lease_ms from now; nothing ever shortens a lease. PAWL_LOST: at least one
+ * is not out any more; the others are extended. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_extend(
+    pawl_semaphore *semaphore, const pawl_permit *permits, size_t count, int64_t lease_ms);
+
+/* ===== Latch: wait until so much has happened ===== */
+
+/* A number under a name that is set once and counted down; who waits goes on when it has reached
+ * zero. A latch that nobody has set is at zero. */
+typedef struct pawl_latch pawl_latch;
+
+typedef void (*pawl_latch_callback)(pawl_latch *latch, pawl_status status, void *arg);
+
+/* Open a latch by its name, as a lock is. This asks nothing of the backend. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_open(
+    pawl_client *client, const char *name, pawl_latch **latch_out);
+
+/* End the waits on this handle with PAWL_CANCELED and free it. WAITS: for a callback that is
+ * running. */
+PAWL_API pawl_status pawl_latch_close(pawl_latch *latch);
+
+/* Set it to 1 to 2147483647, unless it is set already and has not reached zero. set_out, if not
+ * NULL, is told whether it was this call. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_set(pawl_latch *latch, int64_t count, bool *set_out);
+
+/* One less. At zero, and on a latch that nobody has set, it does nothing. PAWL_UNAVAILABLE: as for
+ * pawl_semaphore_release(). WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_count_down(pawl_latch *latch);
+
+/* What is left to be counted down. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_count(pawl_latch *latch, int64_t *count_out);
+
+/* Wait until it is at zero. PAWL_BUSY: it was not within wait_ms. A latch that is set anew before a
+ * caller that waits has seen it at zero keeps that caller waiting. WAITS: max(wait_ms, timeout). */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_wait(pawl_latch *latch, int64_t wait_ms);
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_wait_async(
+    pawl_latch *latch, int64_t wait_ms, pawl_latch_callback done, void *arg);
+
+/* Forget what is left: the latch is at zero, and who waits goes on. WAITS: timeout. */
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_reset(pawl_latch *latch);
+
+/* End every wait on this handle that began before the call, with PAWL_CANCELED. */
+PAWL_API void pawl_latch_cancel(pawl_latch *latch);
+
 /* ===== For operators ===== */
 
 typedef struct pawl_lock_info {

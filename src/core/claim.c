@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "core/tally.h"
 
 #include <assert.h>
 #include <string.h>
@@ -594,5 +595,6 @@ void pawl__machine_cancel(
         cancel_one(machine, active->heir != NULL ? active->heir->request : NULL, handle, now_us);
         cancel_one(machine, active->request, handle, now_us);
     }
+    pawl__tally_cancel(machine, handle, now_us);
     pawl__settle(machine, now_us);
 }

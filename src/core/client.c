@@ -50,7 +50,7 @@ void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
     pawl__list_init(&todo_out->dead);
     take_finished(client, todo_out);
     pawl__list_splice(&todo_out->dead, &machine->dead);
-    if (client->drained != NULL && pawl__list_empty(&machine->tenures)) {
+    if (client->drained != NULL && pawl__machine_idle(machine)) {
         pawl__waiter_finish(client->drained);
         client->drained = NULL;
     }

@@ -45,6 +45,12 @@ enum pawl__family {
     PAWL__FAMILY_LATCH
 };
 
+/* Is it one of those that count, and know PAWL__OP_TALLY, WATCH and UNWATCH alone? */
+static inline bool pawl__family_counts(enum pawl__family family)
+{
+    return family >= PAWL__FAMILY_SEMAPHORE;
+}
+
 /* One name, as the engine knows it. The core allocates engine->place_size bytes that begin with
  * this struct; what follows is the engine's (prepared keys, a descriptor, ...). A place outlives
  * every operation on it. */
@@ -66,6 +72,7 @@ enum pawl__op_kind {
     PAWL__OP_PASS,    /* if tenure `id` holds: give the lock to tenure `heir_id`, see `offer` */
     PAWL__OP_INSPECT, /* fill op->info */
     PAWL__OP_BREAK,   /* free the lock, whoever holds it, and wake who waits */
+    PAWL__OP_TALLY,   /* count: see struct pawl__tally_ask */
     PAWL__OP_WATCH,   /* from now on call host->wake() whenever this name may have become free.
                          FAIR: whenever it may be the turn of tenure `id` */
     PAWL__OP_UNWATCH
@@ -85,6 +92,47 @@ enum pawl__answer {
     /* Not answered: op->status and op->error say why. */
     PAWL__FAILED, /* nothing happened in the backend, and nothing will */
     PAWL__UNKNOWN /* it may have happened, or not, or (unless fenced later) may still happen */
+};
+
+/* What a semaphore or a latch is asked. Permits are those of SEMAPHORE and PERMITS. */
+enum pawl__tally_verb {
+    PAWL__TALLY_READ,  /* value: the count; 0 if none was set */
+    PAWL__TALLY_SET,   /* if there is no count: begin with `amount`. GONE: there is one */
+    PAWL__TALLY_ADD,   /* so many permits more, or fewer, and wake who waits */
+    PAWL__TALLY_DRAIN, /* take all permits that are free; value: how many */
+    PAWL__TALLY_TAKE,  /* take `amount` permits, if as many are free; else HELD, see hint_us.
+                          PERMITS: by their ids, and no longer than lease_us from now */
+    PAWL__TALLY_GIVE,  /* give them back and wake who waits. PERMITS: those of the ids that are out;
+                          value: how many of them had time left */
+    PAWL__TALLY_UNDO,  /* the same, if the TAKE of the same number has taken them; if it has not, it
+                          never will */
+    PAWL__TALLY_EXTEND, /* PERMITS: those of the ids that are out last at least lease_us from now;
+                           `gone` says which are not out */
+    PAWL__TALLY_DOWN,   /* LATCH: one less, and wake who waits at zero; value: what is left */
+    PAWL__TALLY_RESET,  /* LATCH: forget it and wake who waits. GONE: nobody had set it */
+    PAWL__TALLY_AWAIT   /* LATCH: DONE: it is at zero. HELD: it is not */
+};
+
+#define PAWL__PERMIT_SIZE 16       /* bytes of an id */
+#define PAWL__PERMITS_AT_ONCE 1000 /* ids in one operation */
+
+struct pawl__permit_id {
+    unsigned char bytes[PAWL__PERMIT_SIZE];
+};
+
+/* The question of a PAWL__OP_TALLY, whose op->id is the number of the request: asked again with the
+ * same number it is the same request. It is carried out once and answers the same, for at least
+ * keep_us. */
+struct pawl__tally_ask {
+    enum pawl__tally_verb verb;
+    int64_t amount;
+    struct pawl__permit_id *ids; /* PERMITS: take, give, undo, extend: `amount` of them */
+    bool *gone;                  /* extend: as many, set by the engine */
+    int64_t keep_us;
+    uint64_t forget; /* the number of an earlier request on this name that nobody will ask again; 0:
+                        none */
+    int64_t value;   /* set by the engine */
+    bool unset;      /* take, HELD: because nobody has set a count */
 };
 
 struct pawl__op {
@@ -119,6 +167,7 @@ struct pawl__op {
     char *error; /* a sentence from pawl__format(), or NULL; belongs to the core after completion */
     pawl_lock_info
         *info; /* inspect: filled by the engine: held, hold_count, remaining_ms, token, holder */
+    struct pawl__tally_ask *tally; /* tally: what is asked, and more of the answer */
 
     void *core;      /* the core's: whose operation this is */
     void *engine[2]; /* the engine's while it is pending */

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "core/machine_parts.h"
+#include "core/tally.h"
 
 #include <assert.h>
 
@@ -21,6 +22,8 @@ bool pawl__machine_init(struct pawl__machine *machine)
     pawl__list_init(&machine->notices);
     pawl__list_init(&machine->dead);
     pawl__list_init(&machine->tenures);
+    pawl__list_init(&machine->tallies);
+    pawl__list_init(&machine->leases);
     pawl__list_init(&machine->ended);
     pawl__list_init(&machine->spares);
     pawl__list_init(&machine->ears);
@@ -121,7 +124,7 @@ static void free_ended(struct pawl__machine *machine)
 static bool is_used(const struct pawl__name *name)
 {
     return !pawl__list_empty(&name->handles) || name->tenures > 0 || name->errands > 0 ||
-           name->ears > 0 || name->watch != PAWL__UNWATCHED;
+           name->tallies > 0 || name->ears > 0 || name->watch != PAWL__UNWATCHED;
 }
 
 void pawl__settle(struct pawl__machine *machine, int64_t now_us)
@@ -138,6 +141,11 @@ void pawl__settle(struct pawl__machine *machine, int64_t now_us)
             pawl__list_push(&machine->dead, &name->link);
         }
     }
+}
+
+bool pawl__machine_idle(const struct pawl__machine *machine)
+{
+    return pawl__list_empty(&machine->tenures) && pawl__list_empty(&machine->tallies);
 }
 
 /* ===== Requests ===== */
@@ -190,6 +198,9 @@ void pawl__machine_start(
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
         pawl__errand_start(machine, request, now_us);
+        break;
+    case PAWL__WANT_TALLY:
+        pawl__tally_start(machine, request, now_us);
         break;
     }
     pawl__settle(machine, now_us);
@@ -248,15 +259,21 @@ static void main_answered(
     }
 }
 
-static void tenure_answered(struct pawl__machine *machine, struct pawl__op *op, int64_t now_us)
+static void note(struct pawl__machine *machine, struct pawl__name *name, const struct pawl__op *op,
+    int64_t now_us)
 {
-    struct pawl__tenure *tenure = op->core;
-    struct pawl__name *name = tenure->name;
     if (op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN) {
         note_answer(machine, name, op, now_us);
     } else if (op->kind != PAWL__OP_COUNT) { /* nobody waits for those */
         note_silence(name, op);
     }
+}
+
+static void tenure_answered(struct pawl__machine *machine, struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__tenure *tenure = op->core;
+    struct pawl__name *name = tenure->name;
+    note(machine, name, op, now_us);
     if (op == &tenure->main) {
         main_answered(machine, tenure, now_us);
     } else {
@@ -274,6 +291,10 @@ void pawl__machine_complete(struct pawl__machine *machine, struct pawl__op *op, 
     case PAWL__OP_INSPECT:
     case PAWL__OP_BREAK:
         pawl__errand_answered(machine, op->core, now_us);
+        break;
+    case PAWL__OP_TALLY:
+        note(machine, ((struct pawl__tally *)op->core)->name, op, now_us);
+        pawl__tally_answered(machine, op->core, now_us);
         break;
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:

@@ -54,7 +54,8 @@ enum pawl__request_kind {
     PAWL__WANT_RELEASE,
     PAWL__WANT_EXTEND,
     PAWL__WANT_INSPECT,
-    PAWL__WANT_BREAK
+    PAWL__WANT_BREAK,
+    PAWL__WANT_TALLY /* of a semaphore or a latch; see tally.h */
 };
 
 /* Where a request waits, and so what its thread can best do meanwhile. */
@@ -101,15 +102,21 @@ struct pawl__request {
     struct pawl__handle *handle;
     struct pawl__tenure *tenure; /* acquire, release, extend */
     struct pawl__errand *errand; /* inspect, break */
+    struct pawl__tally *tally;   /* tally */
     struct pawl__waiter *waiter; /* of a blocking caller; NULL: asynchronous */
     const _Atomic bool *stop;    /* acquire: it was canceled before it began; NULL: never is */
     uint64_t owner;
     int64_t start_us;
     int64_t
         wait_us; /* acquire: when patience for the lock ends; == start_us: a try; NEVER: forever */
-    int64_t end_us;           /* when it must have ended, answered or not */
-    int64_t lease_us;         /* extend */
-    pawl_lock_info *info_out; /* inspect */
+    int64_t end_us;                    /* when it must have ended, answered or not */
+    int64_t lease_us;                  /* extend */
+    pawl_lock_info *info_out;          /* inspect */
+    enum pawl__tally_verb verb;        /* tally: what is wanted, as in struct pawl__tally_ask */
+    int64_t amount;                    /* tally */
+    const struct pawl__permit_id *ids; /* tally: `amount` of them; copied */
+    struct pawl__list *permits; /* tally: to be kept alive if they are granted; see leases.h */
+    int64_t value;              /* tally: what the backend answered */
     pawl_status status;
     char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the
                     driver */
@@ -131,6 +138,7 @@ struct pawl__handle {
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
+    struct pawl__leases *leases; /* of a semaphore: permits that it renews; NULL: it does not */
     unsigned handoff;       /* so often it goes to the next here without a word to the backend */
     unsigned tenures;       /* that began through this handle and exist still */
     uint64_t through_id;    /* the tenure last entered through this handle that began elsewhere, */
@@ -251,6 +259,9 @@ struct pawl__name {
     int64_t silent_us;        /* no answer since; NEVER: not silent */
     char *error;              /* why it is silent */
     struct pawl__timer timer; /* end of the hold-off, or of a watch that nobody needs */
+    unsigned tallies;         /* that exist; see tally.h */
+    struct pawl__list tally_queue;  /* those that wait for a wake-up, oldest first */
+    struct pawl__list tally_spares; /* those that have ended */
 };
 
 struct pawl__machine {
@@ -276,6 +287,8 @@ struct pawl__machine {
     struct pawl__list spares; /* a few freed tenures, for those to come */
     struct pawl__list ears;
     unsigned spare_count;
+    struct pawl__list tallies;
+    struct pawl__list leases;  /* of permits that are renewed, by handle */
     struct pawl__list touched; /* names to look at when this step is over */
     uint64_t next_id;
     unsigned pending; /* operations with the engine */
@@ -333,6 +346,9 @@ bool pawl__machine_served(const struct pawl__machine *machine);
 
 /* Until when a blocking caller of this request may sleep before it has to tick. */
 int64_t pawl__request_due(const struct pawl__request *request);
+
+/* Nothing is held, asked or to be taken back. */
+bool pawl__machine_idle(const struct pawl__machine *machine);
 
 /* For a close: release everything that is held, with nobody waiting for it. */
 void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us);

@@ -10,13 +10,21 @@
  *   ear.c      the same for single waiters of a fair lock
  *   hold.c     while held: re-entry, renewal, extension, loss
  *   release.c  the last release, and passing on
+ *   tally.c    semaphores and latches (tally.h)
+ *   leases.c   permits that are kept alive (leases.h)
  *   tenure.c   making, ending, and cleaning up after claims whose outcome is unknown */
 #ifndef PAWL_CORE_MACHINE_PARTS_H
 #define PAWL_CORE_MACHINE_PARTS_H
 
 #include "core/machine.h"
 
-enum { PAWL__TIMER_REQUEST = 1, PAWL__TIMER_TENURE = 2, PAWL__TIMER_NAME = 3 };
+enum {
+    PAWL__TIMER_REQUEST = 1,
+    PAWL__TIMER_TENURE = 2,
+    PAWL__TIMER_NAME = 3,
+    PAWL__TIMER_TALLY = 4,
+    PAWL__TIMER_LEASES = 5
+};
 
 /* Does it claim without regard to others of this process? */
 static inline bool pawl__claims_alone(enum pawl__family family, pawl_kind kind)

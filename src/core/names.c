@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/leases.h"
 
 #include <string.h>
 
@@ -59,6 +60,8 @@ static struct pawl__name *name_new(
     pawl__list_init(&name->holds);
     pawl__list_init(&name->handles);
     pawl__list_init(&name->link);
+    pawl__list_init(&name->tally_queue);
+    pawl__list_init(&name->tally_spares);
     pawl__map_add(&machine->names, &name->node, copy, size);
     return name;
 }
@@ -74,6 +77,7 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 
 void pawl__name_free(struct pawl__name *name)
 {
+    pawl__tally_free_spares(name);
     pawl__free(name->error);
     pawl__free(name->text);
     pawl__free(name->place);
@@ -146,6 +150,7 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
 void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
 {
     pawl__machine_cancel(machine, handle, now_us);
+    pawl__leases_end(machine, handle);
     pawl__list_remove(&handle->node);
     forget_handle(&machine->tenures, handle);
     forget_handle(&machine->ended, handle);
@@ -183,6 +188,7 @@ void pawl__machine_abolish(struct pawl__machine *machine)
 {
     abolish_tenures(machine, &machine->tenures);
     abolish_tenures(machine, &machine->ended);
+    pawl__tally_abolish(machine);
     pawl__ear_abolish(machine);
     machine->timers.root = NULL;
     machine->ops = NULL;

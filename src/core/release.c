@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "core/leases.h"
 
 #include <assert.h>
 
@@ -465,5 +466,6 @@ void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us)
             pawl__tenure_clean(machine, tenure, now_us);
         }
     }
+    pawl__leases_release_all(machine, now_us);
     pawl__settle(machine, now_us);
 }

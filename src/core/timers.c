@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/leases.h"
 
 int64_t pawl__machine_due(const struct pawl__machine *machine)
 {
@@ -30,6 +31,12 @@ bool pawl__machine_served(const struct pawl__machine *machine)
         struct pawl__tenure *tenure = PAWL__CONTAINER(first, struct pawl__tenure, timer);
         return tenure->state == PAWL__TENURE_WAITING && is_blocking(tenure->request);
     }
+    if (first->kind == PAWL__TIMER_TALLY) {
+        return is_blocking(PAWL__CONTAINER(first, struct pawl__tally, timer)->request);
+    }
+    if (first->kind == PAWL__TIMER_LEASES) {
+        return false;
+    }
     struct pawl__name *name = PAWL__CONTAINER(first, struct pawl__name, timer);
     return name->active == NULL && !pawl__list_empty(&name->queue) &&
            is_blocking(PAWL__CONTAINER(name->queue.next, struct pawl__request, node));
@@ -44,6 +51,9 @@ int64_t pawl__request_due(const struct pawl__request *request)
 {
     const struct pawl__tenure *tenure = request->tenure;
     int64_t due_us = due_of(&request->timer);
+    if (request->tally != NULL) {
+        return pawl__min64(due_us, due_of(&request->tally->timer));
+    }
     if (request->kind != PAWL__WANT_ACQUIRE || tenure == NULL) {
         return due_us;
     }
@@ -75,6 +85,9 @@ static void request_timeout(
     case PAWL__WANT_BREAK:
         pawl__errand_leave(request->errand);
         break;
+    case PAWL__WANT_TALLY:
+        pawl__tally_timeout(machine, request, now_us);
+        return;
     }
     struct pawl__name *name = request->handle->name;
     char *why = name->error != NULL ? pawl__strdup(name->error) : NULL;
@@ -89,6 +102,12 @@ static void fire(struct pawl__machine *machine, struct pawl__timer *timer, int64
         break;
     case PAWL__TIMER_TENURE:
         pawl__tenure_timer(machine, PAWL__CONTAINER(timer, struct pawl__tenure, timer), now_us);
+        break;
+    case PAWL__TIMER_TALLY:
+        pawl__tally_timer(machine, PAWL__CONTAINER(timer, struct pawl__tally, timer), now_us);
+        break;
+    case PAWL__TIMER_LEASES:
+        pawl__leases_timer(machine, PAWL__CONTAINER(timer, struct pawl__leases, timer), now_us);
         break;
     default:
         pawl__touch(machine, PAWL__CONTAINER(timer, struct pawl__name, timer));
@@ -139,5 +158,7 @@ void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us)
             pawl__hold_look(machine, tenure, now_us); /* is it still there? */
         }
     }
+    pawl__tally_reconnected(machine, now_us);
+    pawl__leases_reconnected(machine, now_us);
     pawl__settle(machine, now_us);
 }

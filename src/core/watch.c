@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "core/tally.h"
 
 static struct pawl__tenure *tenure_of(struct pawl__list *node)
 {
@@ -59,7 +60,7 @@ void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, 
 {
     bool claims = name->active != NULL && name->active->state == PAWL__TENURE_CLAIMING;
     bool needed = is_waiting(name) || claims || !pawl__list_empty(&name->queue) ||
-                  !pawl__list_empty(&name->crowd);
+                  !pawl__list_empty(&name->crowd) || !pawl__list_empty(&name->tally_queue);
     if (needed || name->watch != PAWL__WATCHED) {
         name->idle_us = PAWL__NEVER;
         return;
@@ -82,10 +83,12 @@ void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name
     if (op->kind == PAWL__OP_WATCH && op->answer == PAWL__DONE) {
         name->watch = PAWL__WATCHED;
         pawl__watch_ask_waiting(machine, name, now_us); /* it may have been freed before */
+        pawl__tally_wake(machine, name, now_us);
     } else {
         name->watch = PAWL__UNWATCHED;
         name->watch_refused = op->kind == PAWL__OP_WATCH && !op->again;
-        if (op->kind == PAWL__OP_UNWATCH && is_waiting(name)) {
+        if (op->kind == PAWL__OP_UNWATCH &&
+            (is_waiting(name) || !pawl__list_empty(&name->tally_queue))) {
             pawl__watch_need(machine, name, now_us);
         }
     }
@@ -96,6 +99,7 @@ void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name
 static void wake(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
     name->wakes++;
+    pawl__tally_wake(machine, name, now_us);
     if (name->deaf_once && now_us < name->hold_off_us) {
         name->deaf_once = false; /* our own release, heard back */
         return;

@@ -34,7 +34,9 @@ int main(int argc, char *argv[])
             [FLAG_READ_WRITE] = true,
             [FLAG_SPIN] = true,
             [FLAG_PLAIN] = true,
-            [FLAG_HANDOFF] = true},
+            [FLAG_HANDOFF] = true,
+            [FLAG_SEMAPHORE] = true,
+            [FLAG_LATCH] = true},
     };
     return suite_main(argc, argv, &engine);
 }

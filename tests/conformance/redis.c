@@ -24,6 +24,8 @@ int main(int argc, char *argv[])
                 [FLAG_SPIN] = true,
                 [FLAG_PLAIN] = true,
                 [FLAG_HANDOFF] = true,
+                [FLAG_SEMAPHORE] = true,
+                [FLAG_LATCH] = true,
             },
     };
     return suite_main(argc, argv, &engine);

@@ -15,6 +15,8 @@ import tree
 
 LINE_COLUMNS_MAX = 100
 FILE_LINES_MAX = 600
+MANUAL = "include/pawl.h"  # what users read from top to bottom stays in one piece
+MANUAL_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 SCRIPT_DIRS = ("cmake", "scripts", "tests", ".ci")
@@ -190,8 +192,9 @@ def functions(code):
 
 def check_lengths(path, text, code, offences, lengths):
     count = len(c_lines(text))
-    if count > FILE_LINES_MAX:
-        sentence = f"{count} lines; {FILE_LINES_MAX} are allowed: find the second room in it"
+    allowed = MANUAL_LINES_MAX if str(path).endswith(MANUAL) else FILE_LINES_MAX
+    if count > allowed:
+        sentence = f"{count} lines; {allowed} are allowed: find the second room in it"
         offences.append((path, count, sentence))
     for line, length in functions(code):
         lengths.append(length)

@@ -133,6 +133,15 @@ void stage_open(struct stage *stage, struct pawl__handle *handle, const char *na
     stage_open_kind(stage, handle, name, PAWL_MUTEX, lease_us, renew);
 }
 
+void stage_open_count(
+    struct stage *stage, struct pawl__handle *handle, const char *name, enum pawl__family family)
+{
+    bool fresh = false;
+    memset(handle, 0, sizeof *handle);
+    pawl__handle_attach(
+        handle, pawl__machine_name(&stage->machine, name, strlen(name), family, &fresh));
+}
+
 void stage_close(struct stage *stage, struct pawl__handle *handle)
 {
     pawl__handle_detach(&stage->machine, handle, stage->now_us);
@@ -174,6 +183,14 @@ void stage_extend(struct stage *stage, struct pawl__request *request, struct paw
     request->end_us = stage->now_us + TIMEOUT_US;
     request->lease_us = lease_us;
     start(stage, request, handle, owner, PAWL__WANT_EXTEND);
+}
+
+void stage_tally(struct stage *stage, struct pawl__request *request, struct pawl__handle *handle,
+    int64_t wait_us)
+{
+    request->wait_us = pawl__later(stage->now_us, wait_us);
+    request->end_us = pawl__later(stage->now_us, pawl__max64(wait_us, TIMEOUT_US));
+    start(stage, request, handle, 0, PAWL__WANT_TALLY);
 }
 
 static pawl_status require_finished(struct pawl__request *request)

@@ -40,6 +40,10 @@ void stage_open_kind(struct stage *stage, struct pawl__handle *handle, const cha
     pawl_kind kind, int64_t lease_us, bool renew);
 void stage_close(struct stage *stage, struct pawl__handle *handle);
 
+/* The same for a semaphore or a latch. */
+void stage_open_count(
+    struct stage *stage, struct pawl__handle *handle, const char *name, enum pawl__family family);
+
 /* Start a request. An acquire: wait_us 0 is a try, PAWL__NEVER forever. */
 void stage_acquire(struct stage *stage, struct pawl__request *request, struct pawl__handle *handle,
     uint64_t owner, int64_t wait_us);
@@ -47,6 +51,10 @@ void stage_release(struct stage *stage, struct pawl__request *request, struct pa
     uint64_t owner);
 void stage_extend(struct stage *stage, struct pawl__request *request, struct pawl__handle *handle,
     uint64_t owner, int64_t lease_us);
+
+/* About a count: verb, amount, and what else they need, are set; wait_us as for an acquire. */
+void stage_tally(struct stage *stage, struct pawl__request *request, struct pawl__handle *handle,
+    int64_t wait_us);
 
 /* Start it and require that it is finished at once; the status. */
 pawl_status stage_acquire_now(struct stage *stage, struct pawl__handle *handle, uint64_t owner);

@@ -340,6 +340,10 @@ static void perform(
     case PAWL__OP_BREAK:
         break_lock(self, place, op);
         break;
+    case PAWL__OP_TALLY: /* never asked: not among the families */
+        op->answer = PAWL__FAILED;
+        op->status = PAWL_UNSUPPORTED;
+        break;
     case PAWL__OP_WATCH:
         watch(self, place, op);
         break;

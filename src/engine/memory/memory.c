@@ -547,7 +547,8 @@ const struct pawl__engine pawl__engine_memory = {
     .schemes = schemes,
     .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR) |
                 PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) |
-                PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN),
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_SEMAPHORE) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PERMITS) | PAWL__FAMILY_BIT(PAWL__FAMILY_LATCH),
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .sessions = false,

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/memory/table_fair.h"
+#include "engine/memory/table_tally.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -398,7 +399,14 @@ bool pawl__memory_init(struct pawl__memory_table *table)
 {
     table->token_floor = 0;
     pawl__list_init(&table->due);
-    return pawl__map_init(&table->entries);
+    if (!pawl__map_init(&table->entries)) {
+        return false;
+    }
+    if (!pawl__map_init(&table->counts)) {
+        pawl__map_free(&table->entries);
+        return false;
+    }
+    return true;
 }
 
 void pawl__memory_free(struct pawl__memory_table *table)
@@ -410,6 +418,7 @@ void pawl__memory_free(struct pawl__memory_table *table)
         entry_free(table, entry);
     }
     pawl__map_free(&table->entries);
+    pawl__memory_tally_free(table);
 }
 
 void pawl__memory_join(struct pawl__memory_client *client, const char *uuid)
@@ -477,6 +486,11 @@ static void apply(struct pawl__memory_table *table, struct pawl__memory_client *
         break;
     case PAWL__OP_BREAK:
         break_lock(table, client, entry, op, now_us);
+        break;
+    case PAWL__OP_TALLY:
+        if (pawl__memory_tally(table, client, op, now_us) && entry != NULL) {
+            pawl__memory_wake_all(table, entry);
+        }
         break;
     case PAWL__OP_WATCH:
         watch_begin(table, client, entry, op);

@@ -19,8 +19,9 @@
 
 struct pawl__memory_table {
     struct pawl__map entries;
-    struct pawl__list due; /* watches whose clients have yet to be woken */
-    uint64_t token_floor;  /* the greatest token of entries that were dropped */
+    struct pawl__map counts; /* of semaphores and latches; see table_tally.h */
+    struct pawl__list due;   /* watches whose clients have yet to be woken */
+    uint64_t token_floor;    /* the greatest token of entries that were dropped */
 };
 
 /* One name. It is dropped when nobody holds it, waits in its queue, or watches it. */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "engine/redis/errors.h"
+#include "engine/redis/tally.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,6 +42,9 @@ static void take_error(
     op->status = verdict.status;
     op->again = verdict.again;
     op->error = verdict.sentence;
+    if (op->kind == PAWL__OP_TALLY) {
+        pawl__tally_take_error(op, text, text_size, verdict.foreign);
+    }
 }
 
 static enum pawl__reply_result answer(struct pawl__op *op, enum pawl__answer how)
@@ -168,6 +172,8 @@ static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
     case PAWL__OP_COUNT:
     case PAWL__OP_BREAK:
         return take_flag(op, number);
+    case PAWL__OP_TALLY:
+        return pawl__tally_answer(op, number);
     case PAWL__OP_RENEW:
     case PAWL__OP_INSPECT:
     case PAWL__OP_WATCH:
@@ -191,6 +197,9 @@ enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *rea
     }
     if (ops->kind == PAWL__OP_RENEW) {
         return take_renewals(reader, reply, ops, context);
+    }
+    if (ops->kind == PAWL__OP_TALLY) {
+        return pawl__tally_answer_list(reader, reply, ops);
     }
     return ops->kind == PAWL__OP_INSPECT ? take_inspect(reader, reply, ops) : PAWL__REPLY_STRANGE;
 }

@@ -6,6 +6,7 @@
 #include "engine/redis/commands_fair.h"
 #include "engine/redis/commands_families.h"
 #include "engine/redis/commands_write.h"
+#include "engine/redis/tally.h"
 
 /* Loaded at the greeting; the others when they are first used, by their text. */
 static const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
@@ -183,6 +184,8 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
         return put_inspect(commands, out, ops, whole);
     case PAWL__OP_BREAK:
         return put_break(commands, out, ops, whole);
+    case PAWL__OP_TALLY:
+        return pawl__tally_command_put(commands->owner + 5, out, ops, whole);
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         break;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    PREFIX_SIZE_MAX = sizeof PAWL__CHANNEL_PREFIX + 2, /* with its colon and the braces */
+    PREFIX_SIZE_MAX = sizeof PAWL__LATCH_CHANNEL_PREFIX + 2, /* with its colon and the braces */
     BULK_SIZE_MAX = PAWL__NAME_SIZE_MAX + PREFIX_SIZE_MAX + 16,
     PARTS_MAX = 5,
 };
@@ -36,6 +36,36 @@ struct pawl__redis_text pawl__redis_compose(
         to[size++] = '}';
     }
     return (struct pawl__redis_text){to, size};
+}
+
+/* The channel of a latch is always in braces. */
+static struct pawl__redis_text compose_latch(char *to, const char *name, size_t name_size)
+{
+    const size_t prefix_size = strlen(PAWL__LATCH_CHANNEL_PREFIX);
+    memcpy(to, PAWL__LATCH_CHANNEL_PREFIX, prefix_size);
+    to[prefix_size] = '{';
+    memcpy(to + prefix_size + 1, name, name_size);
+    to[prefix_size + 1 + name_size] = '}';
+    return (struct pawl__redis_text){to, prefix_size + name_size + 2};
+}
+
+static struct pawl__redis_text compose_channel(char *to, const struct pawl__place *place)
+{
+    switch (place->family) {
+    case PAWL__FAMILY_SEMAPHORE:
+    case PAWL__FAMILY_PERMITS:
+        return pawl__redis_compose(to, PAWL__PERMITS_CHANNEL_PREFIX, place->name, place->name_size);
+    case PAWL__FAMILY_LATCH:
+        return compose_latch(to, place->name, place->name_size);
+    case PAWL__FAMILY_SHARED:
+        return pawl__redis_compose(to, PAWL__RW_CHANNEL_PREFIX, place->name, place->name_size);
+    case PAWL__FAMILY_MUTEX:
+    case PAWL__FAMILY_FAIR:
+    case PAWL__FAMILY_SPIN:
+    case PAWL__FAMILY_PLAIN:
+        break;
+    }
+    return pawl__redis_compose(to, PAWL__CHANNEL_PREFIX, place->name, place->name_size);
 }
 
 /* Add a bulk string; answers where its plain text stands in the buffer. */
@@ -71,9 +101,10 @@ bool pawl__redis_place_init(struct pawl__redis_place *place)
     char token[BULK_SIZE_MAX];
     char channel[BULK_SIZE_MAX];
     char stem[BULK_SIZE_MAX];
-    place->token = pawl__redis_compose(token, PAWL__TOKEN_PREFIX, name, name_size);
-    place->channel = pawl__redis_compose(
-        channel, shared ? PAWL__RW_CHANNEL_PREFIX : PAWL__CHANNEL_PREFIX, name, name_size);
+    place->token = pawl__redis_compose(token,
+        pawl__family_counts(place->place.family) ? PAWL__ASKED_PREFIX : PAWL__TOKEN_PREFIX, name,
+        name_size);
+    place->channel = compose_channel(channel, &place->place);
     place->stem = shared ? pawl__redis_compose(stem, "", name, name_size)
                          : (struct pawl__redis_text){NULL, 0};
 

@@ -10,6 +10,10 @@
  * read/write lock has another channel, and a stem with which the keys of its readers begin: the
  * name in its braces alone.
  *
+ * A semaphore and a latch are numbers under the name itself. Their channels have Redisson's names,
+ * too: that of a latch has braces round the name whatever the name is, and no colon. Instead of a
+ * token counter they have what the records of requests begin with (tally.h).
+ *
  * They stand in one block as bulk strings, in the order counter, lock, queue and times (if there
  * are any), channel, stem (if there is one), so that every command can copy what it needs of them
  * in one piece. */
@@ -27,8 +31,11 @@
 #define PAWL__RW_CHANNEL_PREFIX "redisson_rwlock" /* of read/write locks */
 #define PAWL__QUEUE_PREFIX "redisson_lock_queue"  /* of fair locks */
 #define PAWL__TIMEOUTS_PREFIX "redisson_lock_timeout"
+#define PAWL__PERMITS_CHANNEL_PREFIX "redisson_sc" /* of semaphores */
+#define PAWL__LATCH_CHANNEL_PREFIX "redisson_countdownlatch__channel__"
+#define PAWL__ASKED_PREFIX "pawl_asked" /* of what a semaphore or a latch was asked */
 
-enum { PAWL__COMPOSED_SIZE_MAX = PAWL__NAME_SIZE_MAX + 32 }; /* of a name with its prefix */
+enum { PAWL__COMPOSED_SIZE_MAX = PAWL__NAME_SIZE_MAX + 40 }; /* of a name with its prefix */
 
 struct pawl__redis_text {
     const char *bytes;

@@ -77,6 +77,9 @@ static pawl_status redis_place_open(void *self, struct pawl__place *place)
     if (!pawl__redis_place_init(own)) {
         return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock's name");
     }
+    if (pawl__family_counts(place->family)) {
+        return PAWL_OK; /* a missing right is told when it is first needed */
+    }
     const pawl_status status = pawl__conn_check_rights(&redis->conn, own);
     if (status != PAWL_OK) {
         pawl__redis_place_free(own);
@@ -228,7 +231,8 @@ const struct pawl__engine pawl__engine_redis = {
     .schemes = schemes,
     .families = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR) |
                 PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) |
-                PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN),
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_SEMAPHORE) |
+                PAWL__FAMILY_BIT(PAWL__FAMILY_PERMITS) | PAWL__FAMILY_BIT(PAWL__FAMILY_LATCH),
     .place_size = sizeof(struct pawl__redis_place),
     .expires = true,
     .sessions = false,

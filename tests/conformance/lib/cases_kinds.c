@@ -223,6 +223,51 @@ static void a_release_is_noticed_in_the_end(const struct suite *suite)
     EXPECT(PAWL_OK, actor_answer(actor));
 }
 
+/* ===== Semaphores and latches; tests/synchronizers has much more about them ===== */
+
+static void semaphore_counts(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_semaphore *semaphore = NULL;
+    EXPECT(PAWL_OK, pawl_semaphore_open(client, suite->name, NULL, &semaphore));
+    EXPECT(PAWL_OK, pawl_semaphore_set(semaphore, 2, NULL));
+    EXPECT(PAWL_OK, pawl_semaphore_acquire(semaphore, 2, PAWL_TRY));
+    EXPECT(PAWL_BUSY, pawl_semaphore_acquire(semaphore, 1, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_semaphore_release(semaphore, 1));
+    EXPECT(PAWL_OK, pawl_semaphore_acquire(semaphore, 1, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_semaphore_close(semaphore));
+}
+
+static void semaphore_is_refused(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_semaphore *semaphore = NULL;
+    EXPECT(PAWL_UNSUPPORTED, pawl_semaphore_open(client, suite->name, NULL, &semaphore));
+    assert_null(semaphore);
+    assert_non_null(strstr(pawl_last_error(), "a semaphore"));
+}
+
+static void latch_opens(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_latch *latch = NULL;
+    EXPECT(PAWL_OK, pawl_latch_open(client, suite->name, &latch));
+    EXPECT(PAWL_OK, pawl_latch_set(latch, 1, NULL));
+    EXPECT(PAWL_BUSY, pawl_latch_wait(latch, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_latch_count_down(latch));
+    EXPECT(PAWL_OK, pawl_latch_wait(latch, PAWL_FOREVER));
+    EXPECT(PAWL_OK, pawl_latch_close(latch));
+}
+
+static void latch_is_refused(const struct suite *suite)
+{
+    pawl_client *client = open_client(suite);
+    pawl_latch *latch = NULL;
+    EXPECT(PAWL_UNSUPPORTED, pawl_latch_open(client, suite->name, &latch));
+    assert_null(latch);
+    assert_non_null(strstr(pawl_last_error(), "a latch"));
+}
+
 /* ===== What pawl.h has no call for =====
  *
  * There is nothing to ask an engine for yet. When the header gets the calls these cases fail, and
@@ -251,18 +296,6 @@ static void no_case_yet(const struct suite *suite)
     fail_msg("the %s engine has a flag that nothing here tests", suite->engine->name);
 }
 
-static void there_is_no_semaphore(const struct suite *suite)
-{
-    (void)suite;
-    assert_false(header_has("pawl_semaphore"));
-}
-
-static void there_is_no_latch(const struct suite *suite)
-{
-    (void)suite;
-    assert_false(header_has("pawl_latch"));
-}
-
 /* Neither an option nor a parameter of the URL; one that is asked for all the same is refused, not
  * ignored. */
 static void there_is_no_acknowledgement(const struct suite *suite)
@@ -285,8 +318,8 @@ static const struct suite_case cases[] = {
     SUITE_EITHER(FLAG_SPIN, spin_excludes, spin_is_refused),
     SUITE_EITHER(FLAG_PLAIN, plain_excludes, plain_is_refused),
     SUITE_EITHER(FLAG_HANDOFF, handoff_excludes, handoff_is_refused),
-    SUITE_EITHER(FLAG_SEMAPHORE, no_case_yet, there_is_no_semaphore),
-    SUITE_EITHER(FLAG_LATCH, no_case_yet, there_is_no_latch),
+    SUITE_EITHER(FLAG_SEMAPHORE, semaphore_counts, semaphore_is_refused),
+    SUITE_EITHER(FLAG_LATCH, latch_opens, latch_is_refused),
     SUITE_EITHER(FLAG_REPLICAS, no_case_yet, there_is_no_acknowledgement),
 };
 

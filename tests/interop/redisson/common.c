@@ -245,10 +245,7 @@ static pawl_status open_hammered(
     if (status == PAWL_OK) {
         status = pawl_lock_open(hammers->client, comma + 1, &options, &members[1]);
     }
-#ifdef PAWL_MULTI_MAX
-    status = status == PAWL_OK ? pawl_lock_open_multi(members, 2, NULL, lock_out) : status;
-#endif
-    return status;
+    return status == PAWL_OK ? pawl_lock_open_multi(members, 2, NULL, lock_out) : status;
 }
 
 static void *hammer(void *arg)

@@ -56,6 +56,28 @@ static void each_wakes_the_other(void **state)
     assert_true(took_ms < HEARD_MS);
 }
 
+static void the_queue_has_the_same_key_whatever_the_name(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"{tag}name", "redisson_lock_queue:{tag}name"},
+        {"na{me", "redisson_lock_queue:na{me"}, {"a}b", "redisson_lock_queue:{a}b}"}};
+    pawl_client *client = open_client(server_url(server), NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        pawl_lock *first = open_fair(client, names[i][0]);
+        pawl_lock *second = open_fair(client, names[i][0]);
+        ASSERT_OK(pawl_lock_acquire(first, PAWL_TRY));
+        const unsigned waiting = peer_ask(java, "T1", "fair %s lock %d", names[i][0], LONG_MS);
+        WAIT_UNTIL(server_integer(server, "LLEN %s", names[i][1]) == 1, PATIENCE_MS);
+        struct caller *caller = caller_start(second, LONG_MS);
+        WAIT_UNTIL(server_integer(server, "LLEN %s", names[i][1]) == 2, PATIENCE_MS);
+        ASSERT_OK(pawl_lock_release(first));
+        PEER_ANSWERS("ok", java, waiting, WOKEN_MS);
+        PEER_SAYS("ok", java, "T1", "fair %s unlock", names[i][0]);
+        ASSERT_OK(caller_end(caller, NULL));
+        ASSERT_OK(pawl_lock_release(second));
+    }
+}
+
 /* Java, C, Java, C come one after another, each in a process or thread of its own, and go in that
  * order. Two of ours are of one client, which must not let them overtake. */
 static void turns_are_in_the_order_of_arrival(void **state)
@@ -155,6 +177,18 @@ static void a_dead_waiter_of_java_is_passed_over(void **state)
     assert_nobody_queues("dead-j");
 }
 
+/* Of one name they exclude each other, whatever becomes of the order. */
+static void fair_and_ordinary_locks_exclude_each_other(void **state)
+{
+    (void)state;
+    pawl_lock *fair = open_fair(open_client(server_url(server), NULL), "either");
+    PEER_SAYS("ok", java, "T1", "lock either lock %d", LONG_MS);
+    ASSERT_STATUS(PAWL_BUSY, pawl_lock_acquire(fair, PAWL_TRY));
+    PEER_SAYS("ok", java, "T1", "lock either unlock");
+    ASSERT_OK(pawl_lock_acquire(fair, PAWL_TRY));
+    PEER_SAYS("false", java, "T1", "lock either tryLock");
+}
+
 static void no_update_is_lost_in_the_queue(void **state)
 {
     (void)state;
@@ -166,10 +200,12 @@ int run_fair_cases(void)
 {
     const struct CMUnitTest tests[] = {
         INTEROP_CASE(each_wakes_the_other),
+        INTEROP_CASE(the_queue_has_the_same_key_whatever_the_name),
         INTEROP_CASE(turns_are_in_the_order_of_arrival),
         INTEROP_CASE(who_gives_up_leaves_the_queue),
         INTEROP_CASE(a_dead_waiter_of_ours_is_passed_over),
         INTEROP_CASE(a_dead_waiter_of_java_is_passed_over),
+        INTEROP_CASE(fair_and_ordinary_locks_exclude_each_other),
         INTEROP_CASE(no_update_is_lost_in_the_queue),
     };
     return cmocka_run_group_tests_name("interop: fair", tests, NULL, NULL);

@@ -9,21 +9,6 @@
 struct server *server;
 struct peer *java;
 
-/* Can this build keep locks of that kind? */
-static bool is_there(pawl_kind kind)
-{
-    pawl_client *client = NULL;
-    pawl_lock *lock = NULL;
-    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-    options.kind = kind;
-    const pawl_status status = pawl_client_open(server_url(server), NULL, &client) == PAWL_OK
-                                   ? pawl_lock_open(client, "is-there", &options, &lock)
-                                   : PAWL_UNAVAILABLE;
-    pawl_lock_close(lock);
-    pawl_client_close(client);
-    return status != PAWL_UNSUPPORTED;
-}
-
 int main(int argc, char *argv[])
 {
     static const struct child_role roles[] = {{"victim", victim_body}};
@@ -43,8 +28,8 @@ int main(int argc, char *argv[])
     failed += run_fenced_cases();
     failed += run_multi_cases();
     failed += run_tally_cases();
-    failed += is_there(PAWL_SPIN) ? run_spin_cases() : 0;
-    failed += is_there(PAWL_FAIR) ? run_fair_cases() : 0;
-    failed += is_there(PAWL_WRITE) ? run_shared_cases() : 0;
+    failed += run_spin_cases();
+    failed += run_fair_cases();
+    failed += run_shared_cases();
     return failed == 0 ? 0 : 1;
 }

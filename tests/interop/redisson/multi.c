@@ -24,7 +24,6 @@ static void javas_multi_lock_needs_all_of_them(void **state)
     ASSERT_OK(pawl_lock_acquire(second, PAWL_TRY));
 }
 
-#ifdef PAWL_MULTI_MAX
 /* What is held while it waits for the rest keeps the other side out, and is given back. */
 static void our_multi_lock_needs_all_of_them(void **state)
 {
@@ -71,16 +70,12 @@ static void no_update_is_lost_under_multi_locks(void **state)
     assert_int_equal(number_read(path), 5 * ROUNDS);
 }
 
-#endif
-
 int run_multi_cases(void)
 {
     const struct CMUnitTest tests[] = {
         INTEROP_CASE(javas_multi_lock_needs_all_of_them),
-#ifdef PAWL_MULTI_MAX
         INTEROP_CASE(our_multi_lock_needs_all_of_them),
         INTEROP_CASE(no_update_is_lost_under_multi_locks),
-#endif
     };
     return cmocka_run_group_tests_name("interop: multi", tests, NULL, NULL);
 }

@@ -128,8 +128,11 @@ static void a_writer_may_become_a_reader(void **state)
     ASSERT_OK(pawl_lock_acquire(write, PAWL_TRY));
     ASSERT_OK(pawl_lock_acquire(read, PAWL_TRY));
     PEER_SAYS("false", java, "T1", "read down tryLock");
-    ASSERT_OK(pawl_lock_release(write));
-    PEER_SAYS("true", java, "T1", "read down tryLock");
+    const int64_t asked = scripts_run();
+    const unsigned waiting = peer_ask(java, "T1", "read down lock %d", LONG_MS);
+    await_shared_waiters("down", 1, asked);
+    ASSERT_OK(pawl_lock_release(write)); /* Redisson's own tells nobody here; ours does */
+    PEER_ANSWERS("ok", java, waiting, WOKEN_MS);
     PEER_SAYS("false", java, "T2", "write down tryLock");
     PEER_SAYS("ok", java, "T1", "read down unlock");
     PEER_SAYS("false", java, "T2", "write down tryLock");
@@ -146,28 +149,54 @@ static void a_writer_may_become_a_reader(void **state)
     assert_true(server_answers(server, "0", "EXISTS down"));
 }
 
-/* Both sides read for longer than their leases while others come and go. Redisson drops the whole
- * lock at a release if a reader that stays has no time left in its own key. */
-static void long_readers_of_both_are_renewed(void **state)
+/* One side reads for longer than its lease while readers of the other come and go, on two names at
+ * once. Redisson drops the whole lock at a release if a reader that stays has no time left in its
+ * own key. */
+static void long_readers_stay_while_others_come_and_go(void **state)
 {
     (void)state;
     pawl_client *client = open_client(server_url(server), NULL);
-    pawl_lock *read = own_kind(client, "long", PAWL_READ, WATCHDOG_MS);
-    ASSERT_OK(pawl_lock_acquire(read, PAWL_TRY));
-    PEER_SAYS("ok", java, "T1", "read long lock");
+    pawl_lock *ours = own_kind(client, "ours", PAWL_READ, WATCHDOG_MS);
+    const struct halves visitor = open_halves("theirs");
+    ASSERT_OK(pawl_lock_acquire(ours, PAWL_TRY));
+    PEER_SAYS("ok", java, "T1", "read theirs lock");
     const int64_t end_ms = boottime_ms() + WATCHDOG_MS + WATCHDOG_MS / 2;
     while (boottime_ms() < end_ms) {
-        PEER_SAYS("true", java, "T2", "read long tryLock");
-        PEER_SAYS("ok", java, "T2", "read long unlock");
-        PEER_SAYS("false", java, "T3", "write long tryLock");
+        PEER_SAYS("true", java, "T2", "read ours tryLock -1 %d", LONG_MS);
+        PEER_SAYS("ok", java, "T2", "read ours unlock");
+        PEER_SAYS("false", java, "T2", "write ours tryLock");
+        ASSERT_OK(pawl_lock_acquire(visitor.read, PAWL_TRY));
+        ASSERT_OK(pawl_lock_release(visitor.read));
+        ASSERT_STATUS(PAWL_BUSY, pawl_lock_acquire(visitor.write, PAWL_TRY));
         nap_ms(100);
     }
-    assert_true(pawl_lock_remaining_ms(read) > 0);
-    PEER_SAYS("true", java, "T1", "read long isHeld");
-    ASSERT_OK(pawl_lock_release(read));
-    PEER_SAYS("false", java, "T3", "write long tryLock");
-    PEER_SAYS("ok", java, "T1", "read long unlock");
-    PEER_SAYS("true", java, "T3", "write long tryLock");
+    assert_true(pawl_lock_remaining_ms(ours) > 0);
+    PEER_SAYS("true", java, "T1", "read theirs isHeld");
+    ASSERT_OK(pawl_lock_release(ours));
+    PEER_SAYS("true", java, "T2", "write ours tryLock");
+    PEER_SAYS("ok", java, "T1", "read theirs unlock");
+    ASSERT_OK(pawl_lock_acquire(visitor.write, PAWL_TRY));
+}
+
+/* The key of a hold is made of the lock's name, its braces and the owner. Redisson drops the lock
+ * if it does not find that key when another reader leaves. */
+static void javas_release_finds_our_hold_whatever_the_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"plain", "{tag}name", "na{me", "a}b"};
+    pawl_client *client = open_client(server_url(server), NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        pawl_lock *read = own_kind(client, names[i], PAWL_READ, LONG_MS);
+        ASSERT_OK(pawl_lock_acquire(read, PAWL_TRY));
+        PEER_SAYS("true", java, "T1", "read %s tryLock -1 %d", names[i], LONG_MS);
+        PEER_SAYS("ok", java, "T1", "read %s unlock", names[i]);
+        PEER_SAYS("false", java, "T2", "write %s tryLock", names[i]);
+        PEER_SAYS("true", java, "T1", "read %s tryLock -1 %d", names[i], LONG_MS);
+        ASSERT_OK(pawl_lock_release(read));
+        PEER_SAYS("false", java, "T2", "write %s tryLock", names[i]);
+        PEER_SAYS("ok", java, "T1", "read %s unlock", names[i]);
+        assert_false(is_locked(server, names[i]));
+    }
 }
 
 static void a_killed_reader_of_ours_ends_with_its_lease(void **state)
@@ -220,6 +249,21 @@ static void a_plain_lock_of_java_keeps_both_halves_out(void **state)
     PEER_SAYS("false", java, "T1", "lock plain tryLock");
 }
 
+static void our_mutex_respects_javas_readers_and_writers(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(server_url(server), NULL);
+    pawl_lock *mutex = own_handle(client, "mixed", LONG_MS, true);
+    static const char *const halves[] = {"read", "write"};
+    for (int i = 0; i < 2; i++) {
+        PEER_SAYS("ok", java, "T1", "%s mixed lock %d", halves[i], LONG_MS);
+        assert_int_not_equal(pawl_lock_acquire(mutex, PAWL_TRY), PAWL_OK);
+        PEER_SAYS("true", java, "T1", "%s mixed isHeld", halves[i]);
+        PEER_SAYS("ok", java, "T1", "%s mixed unlock", halves[i]);
+    }
+    ASSERT_OK(pawl_lock_acquire(mutex, PAWL_TRY));
+}
+
 int run_shared_cases(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,11 +273,13 @@ int run_shared_cases(void)
         INTEROP_CASE(our_reader_wakes_javas_writer),
         INTEROP_CASE(we_hear_java_release_either_half),
         INTEROP_CASE(a_writer_may_become_a_reader),
-        INTEROP_CASE(long_readers_of_both_are_renewed),
+        INTEROP_CASE(long_readers_stay_while_others_come_and_go),
+        INTEROP_CASE(javas_release_finds_our_hold_whatever_the_name),
         INTEROP_CASE(a_killed_reader_of_ours_ends_with_its_lease),
         INTEROP_CASE(a_killed_reader_of_java_ends_with_its_lease),
         INTEROP_CASE(writers_count_and_readers_see_them_whole),
         INTEROP_CASE(a_plain_lock_of_java_keeps_both_halves_out),
+        INTEROP_CASE(our_mutex_respects_javas_readers_and_writers),
     };
     return cmocka_run_group_tests_name("interop: read/write", tests, NULL, NULL);
 }

@@ -5,8 +5,6 @@
 #include "support/text.h"
 #include "support/thread.h"
 
-#ifdef PAWL_SEMAPHORE_OPTIONS_INIT
-
 #define SHORT_MS 1500
 
 /* ===== C callers that wait ===== */
@@ -334,12 +332,3 @@ int run_tally_cases(void)
     };
     return cmocka_run_group_tests_name("interop: semaphore and latch", tests, NULL, NULL);
 }
-
-#else
-
-int run_tally_cases(void)
-{
-    return 0;
-}
-
-#endif

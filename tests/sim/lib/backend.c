@@ -135,6 +135,7 @@ static struct verdict expect(
         verdict.after = (struct picture){0};
         break;
     case PAWL__OP_INSPECT:
+    case PAWL__OP_TALLY:
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         verdict.answer = PAWL__DONE;

@@ -98,6 +98,7 @@ void sim_request_started(struct sim_actor *actor)
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_TALLY:
         break;
     }
 }
@@ -317,6 +318,8 @@ void sim_request_finished(struct sim_actor *actor)
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
         errand_finished(actor);
+        break;
+    case PAWL__WANT_TALLY:
         break;
     }
 }

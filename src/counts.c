@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls that semaphores and latches have in common; counts.h lists them. They go the way of
+ * pawl.c: check, enter, work, leave. */
+#include "counts.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fds.h"
+#include "base/thread.h"
+#include "checks.h"
+
+#include <string.h>
+
+pawl_status pawl__count_check(const struct pawl_lock *lock, const char *what)
+{
+    if (lock == NULL) {
+        return pawl__fail(PAWL_INVALID, "%s is NULL", what);
+    }
+    return pawl__check_forks(lock->forks);
+}
+
+pawl_status pawl__count_check_range(const char *what, int64_t value, int64_t least, int64_t most)
+{
+    if (value < least || value > most) {
+        return pawl__fail(PAWL_INVALID, "%s is %lld; it must be from %lld to %lld", what,
+            (long long)value, (long long)least, (long long)most);
+    }
+    return PAWL_OK;
+}
+
+/* ===== Opening and closing ===== */
+
+static pawl_status check_open(
+    struct pawl_client *client, const char *name, enum pawl__family family, const char *call)
+{
+    pawl_status status = pawl__check_client(client);
+    if (status == PAWL_OK) {
+        status = pawl__check_may_wait(call);
+    }
+    if (status == PAWL_OK) {
+        status = pawl__check_name(name);
+    }
+    if (status == PAWL_OK && (client->engine->families & PAWL__FAMILY_BIT(family)) == 0) {
+        return pawl__fail(PAWL_UNSUPPORTED, "the %s engine cannot keep %s", client->engine->name,
+            pawl__family_word(family));
+    }
+    return status;
+}
+
+static struct pawl_lock *lock_new(struct pawl_client *client, const char *name, size_t size)
+{
+    struct pawl_lock *lock = pawl__alloc(size);
+    char *copy = pawl__strdup(name);
+    if (lock == NULL || copy == NULL) {
+        pawl__free(lock);
+        pawl__free(copy);
+        return NULL;
+    }
+    lock->client = client;
+    lock->self = lock;
+    lock->name = copy;
+    lock->forks = pawl__fork_count();
+    pawl__list_init(&lock->node);
+    return lock;
+}
+
+pawl_status pawl__count_open(struct pawl_client *client, const char *name, enum pawl__family family,
+    size_t size, const char *call, struct pawl_lock **lock_out)
+{
+    pawl_status status = check_open(client, name, family, call);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    struct pawl_lock *lock = lock_new(client, name, size);
+    if (lock == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for %s", pawl__family_word(family));
+    }
+    if (pawl__call_enter(client)) {
+        status = pawl__client_attach(client, lock, name, family);
+        pawl__call_leave(client);
+    } else {
+        status = pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    if (status != PAWL_OK) {
+        pawl__lock_close(lock);
+        return status;
+    }
+    *lock_out = lock;
+    return PAWL_OK;
+}
+
+pawl_status pawl__count_close(struct pawl_lock *lock, const char *call)
+{
+    if (lock == NULL) {
+        return PAWL_OK;
+    }
+    pawl_status status = pawl__check_forks(lock->forks);
+    if (status == PAWL_OK) {
+        status = pawl__check_may_wait(call);
+    }
+    return status == PAWL_OK ? pawl__client_detach(lock->client, lock) : status;
+}
+
+void pawl__count_cancel(struct pawl_lock *lock)
+{
+    struct pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return;
+    }
+    pawl__lock_enter(lock);
+    pawl__client_lock(client);
+    pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
+    pawl__client_unlock(client, false);
+    pawl__lock_leave(lock);
+    pawl__call_leave(client);
+}
+
+/* ===== Requests ===== */
+
+pawl_status pawl__count_run(struct pawl_lock *lock, struct pawl__request *request, const char *call)
+{
+    pawl_status status = pawl__check_may_wait(call);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    struct pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    pawl__lock_enter(lock); /* another thread may close it while we wait */
+    request->kind = PAWL__WANT_TALLY;
+    request->handle = &lock->handle;
+    status = pawl__call_wait(client, request);
+    if (status != PAWL_NOT_HELD) {
+        pawl__call_explain(lock, request);
+    }
+    pawl__lock_leave(lock);
+    pawl__call_leave(client);
+    return status;
+}
+
+/* Inside `done`, which is called even then. */
+static bool is_closed(struct pawl_lock *lock)
+{
+    pthread_mutex_lock(&lock->client->mutex);
+    bool closed = lock->handle.closed;
+    pthread_mutex_unlock(&lock->client->mutex);
+    return closed;
+}
+
+pawl_status pawl__count_start(
+    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
+{
+    struct pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    if (is_closed(lock)) {
+        pawl__call_leave(client);
+        return pawl__fail(PAWL_MISUSE, "it is closed");
+    }
+    struct pawl__async *async = pawl__alloc(sizeof *async);
+    if (async == NULL) {
+        pawl__call_leave(client);
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
+    }
+    async->request = *request;
+    async->request.kind = PAWL__WANT_TALLY;
+    async->request.handle = &lock->handle;
+    async->lock = lock;
+    async->done = done;
+    async->arg = arg;
+    pawl__lock_enter(lock); /* until its callback has returned */
+    pawl__call_async(client, async);
+    pawl__call_leave(client);
+    return PAWL_OK;
+}

@@ -1,0 +1,20 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Forget a latch, and let go who waits.
+--
+-- KEYS   1 the count, 2 the same, 3 the request's record, 4 the record of an earlier one
+-- ARGV   1 the channel, 2 how long the record is kept in ms
+-- Result 1 (there was one), 0 (there was none)
+--
+-- Why so: without a count a latch is at zero, so the message is that of a latch that has reached
+-- it. Redisson sends another one there, which wakes nobody.
+--include asked
+--include count
+if not count then
+    return 0
+end
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[3], '1', 'PX', ARGV[2])
+--include forget
+redis.pcall('PUBLISH', ARGV[1], '0')
+return 1
