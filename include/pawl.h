@@ -464,6 +464,11 @@ PAWL_API pawl_status pawl_permit_release(
 PAWL_API PAWL_CHECKED pawl_status pawl_permit_extend(
     pawl_semaphore *semaphore, const pawl_permit *permits, size_t count, int64_t lease_ms);
 
+/* How long a permit that this handle renews is surely still out, as pawl_lock_remaining_ms()
+ * counts. 0: this handle does not renew it, or no longer. */
+PAWL_API int64_t pawl_permit_remaining_ms(
+    const pawl_semaphore *semaphore, const pawl_permit *permit);
+
 /* ===== Latch: wait until so much has happened ===== */
 
 /* A number under a name that is set once and counted down; who waits goes on when it has reached
