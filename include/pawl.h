@@ -221,12 +221,16 @@ typedef struct pawl_lock_options {
     pawl_event_callback on_risk; /* once each time that the hold comes into danger */
     pawl_event_callback on_lost; /* exactly once for every hold that is lost */
     void *event_arg;
+    /* For pawl_lock_open_quorum() alone. */
+    int64_t node_timeout_ms;  /* how long one server's grant is waited for; 0: 50 */
+    int64_t max_lease_ms;     /* no lease is longer than this, by anybody; 0: 30000 */
+    pawl_guard restart_guard; /* about servers that have restarted and may have forgotten holds */
 } pawl_lock_options;
 
 #define PAWL_LOCK_OPTIONS_INIT                                                                \
     {                                                                                         \
         sizeof(pawl_lock_options), PAWL_MUTEX, PAWL_OWNER_THREAD, PAWL_REENTRY_DEFAULT, NULL, \
-            30000, true, 0, 0, false, 0, NULL, NULL, NULL                                     \
+            30000, true, 0, 0, false, 0, NULL, NULL, NULL, 0, 0, PAWL_GUARD_ENFORCE           \
     }
 
 /* Open a lock by its name: 1 to 1024 bytes, no NUL. This asks nothing of the backend but, where the
@@ -237,6 +241,27 @@ typedef struct pawl_lock_options {
  * same client and name in the same thread re-enters, and the options of the first acquire rule. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
     pawl_client *client, const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
+
+/* Redlock: one lock that a majority of independent servers keeps, 1 to 15 of them, a client for
+ * each. Of 2n + 1 servers n may fail. All are asked at once, and the lock is the caller's as soon
+ * as a majority has granted it; its token is the greatest of theirs. docs/redlock.md says when this
+ * is worth its price.
+ *
+ * Of the options, kind must be PAWL_MUTEX, and same_owner_as and handoff are not for this. lease_ms
+ * may not be longer than max_lease_ms, which has to be the same in all programs that use the lock:
+ * a server that restarts and may have forgotten what it had granted does not vote before
+ * max_lease_ms have passed since it was first seen, so that nobody's hold can be among what it
+ * forgot. It may at once if it is durable (appendonly with appendfsync always, or ?durable=1 in its
+ * URL). restart_guard: PAWL_GUARD_WARN lets it vote and logs that, PAWL_GUARD_OFF lets it vote.
+ *
+ * All calls on a lock can be used. A hold belongs to the handle and the owner: another handle of
+ * the same quorum and name contends, also in the same thread. PAWL_REFUSED from an acquire: too
+ * many servers have just restarted; the sentence names them and the seconds left. on_risk and
+ * on_lost are about the majority. Callbacks run on a thread of this lock, whatever the clients'
+ * options say. The clients stay the caller's, and should be closed after the lock. WAITS: connect
+ * timeout + timeout, for each server. */
+PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_quorum(pawl_client *const clients[], size_t count,
+    const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
 
 /* End the waits on this handle with PAWL_CANCELED, release what was acquired through it and not yet
  * released, and free it. No callback of this handle starts afterwards, but `done` of an

@@ -184,6 +184,11 @@ static pawl_status check_lock_options(const pawl_client *client, const pawl_lock
         return pawl__fail(
             PAWL_INVALID, "handoff is %u; it must be 0 to %u", options->handoff, HANDOFF_MAX);
     }
+    if (options->node_timeout_ms != 0 || options->max_lease_ms != 0 ||
+        options->restart_guard != PAWL_GUARD_ENFORCE) {
+        return pawl__fail(PAWL_INVALID,
+            "node_timeout_ms, max_lease_ms and restart_guard are for pawl_lock_open_quorum()");
+    }
     pawl_status status = check_times(options);
     return status == PAWL_OK ? check_owner(client, options) : status;
 }

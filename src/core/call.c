@@ -235,10 +235,15 @@ void pawl__call_await_all(
     }
 }
 
-void pawl__call_async(struct pawl_client *client, struct pawl__async *async)
+void pawl__call_start(struct pawl_client *client, struct pawl__request *request)
 {
     struct pawl__todo todo;
     int64_t ignored_us;
-    start(client, &async->request, &todo, &ignored_us);
+    start(client, request, &todo, &ignored_us);
     pawl__client_carry_out(client, &todo, false);
+}
+
+void pawl__call_async(struct pawl_client *client, struct pawl__async *async)
+{
+    pawl__call_start(client, &async->request);
 }

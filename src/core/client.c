@@ -29,7 +29,7 @@ static void take_finished(struct pawl_client *client, struct pawl__todo *todo)
     struct pawl__list *node = NULL;
     while ((node = pawl__list_pop(&client->machine.finished)) != NULL) {
         struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
-        if (request->waiter != NULL) {
+        if (request->waiter != NULL || request->hook != NULL) {
             pawl__list_push(&todo->finished, node);
         } else {
             pawl__courier_add_request(client, request);
@@ -43,6 +43,9 @@ static void take_finished(struct pawl_client *client, struct pawl__todo *todo)
 void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
 {
     struct pawl__machine *machine = &client->machine;
+    if (!pawl__list_empty(&machine->notices)) {
+        pawl__courier_tell_composites(client);
+    }
     todo_out->ops = machine->ops;
     machine->ops = NULL;
     machine->ops_end = &machine->ops;
@@ -66,7 +69,11 @@ void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo,
     }
     while ((node = pawl__list_pop(&todo->finished)) != NULL) {
         struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
-        pawl__waiter_finish(request->waiter);
+        if (request->hook != NULL) {
+            request->hook(request);
+        } else {
+            pawl__waiter_finish(request->waiter);
+        }
     }
     while ((node = pawl__list_pop(&todo->dead)) != NULL) {
         struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, link);
@@ -89,6 +96,8 @@ void pawl__client_unlock(struct pawl_client *client, bool driven)
 
 /* ===== What engines call ===== */
 
+_Thread_local bool pawl__attends;
+
 static struct pawl_client *client_of(struct pawl__host *host)
 {
     return PAWL__CONTAINER(host, struct pawl_client, host);
@@ -97,6 +106,8 @@ static struct pawl_client *client_of(struct pawl__host *host)
 static void on_complete(struct pawl__host *host, struct pawl__op *ops)
 {
     struct pawl_client *client = client_of(host);
+    const bool attends = pawl__attends;
+    pawl__attends = false; /* what follows from this may be for others */
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     while (ops != NULL) {
@@ -105,6 +116,7 @@ static void on_complete(struct pawl__host *host, struct pawl__op *ops)
         pawl__machine_complete(&client->machine, op, now_us);
     }
     pawl__client_unlock(client, false);
+    pawl__attends = attends;
 }
 
 static void on_wake(struct pawl__host *host, const char *name, size_t name_size, uint64_t id)
@@ -133,7 +145,9 @@ static void on_reconnected(struct pawl__host *host)
 
 static void on_attend(struct pawl__host *host)
 {
-    pawl__keeper_kick(client_of(host));
+    if (!pawl__attends) {
+        pawl__keeper_kick(client_of(host));
+    }
 }
 
 static bool on_closing(struct pawl__host *host)

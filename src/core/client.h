@@ -30,6 +30,8 @@ struct pawl_lock {
     char *name;             /* for sentences; the handle's own record may go first */
     uint64_t forks;         /* of the process that opened it */
     const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
+    void (*nudge)(struct pawl_lock *lock);   /* of a part of a composite: instead of on_risk and
+                                                on_lost, with the client's mutex held; NULL: none */
     struct pawl_lock *stands_for;            /* whose callbacks are called for it; NULL: its own */
     _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
     pawl_event_callback on_risk;
@@ -95,7 +97,7 @@ struct pawl_client {
 /* What a step of the machine left to do. */
 struct pawl__todo {
     struct pawl__op *ops;
-    struct pawl__list finished; /* requests of blocking callers */
+    struct pawl__list finished; /* requests of blocking callers, and with a hook */
     struct pawl__list dead;
     bool kick; /* the keeper has to look earlier than it meant to */
 };
@@ -150,6 +152,12 @@ void pawl__call_await_all(
 /* Set the last error to what the request ended with. */
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request);
 
+/* Start it and return; its hook tells when it has finished. */
+void pawl__call_start(struct pawl_client *client, struct pawl__request *request);
+
+/* The calling thread reads for these clients itself: the keeper need not. */
+extern _Thread_local bool pawl__attends;
+
 /* Start it and return; the courier calls back. */
 void pawl__call_async(struct pawl_client *client, struct pawl__async *async);
 
@@ -164,7 +172,8 @@ bool pawl__courier_init(struct pawl__courier *courier, const pawl_client_options
 void pawl__courier_add_request(
     struct pawl_client *client, struct pawl__request *request); /* mutex held */
 void pawl__courier_add_notice(
-    struct pawl_client *client, struct pawl__notice *notice); /* mutex held */
+    struct pawl_client *client, struct pawl__notice *notice);   /* mutex held */
+void pawl__courier_tell_composites(struct pawl_client *client); /* mutex held */
 void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const char *message);
 void pawl__courier_run(struct pawl_client *client); /* all that is due, on this thread */
 void pawl__courier_wait_for(struct pawl_client *client, const struct pawl_lock *lock);
@@ -172,6 +181,15 @@ void pawl__courier_stop(struct pawl_client *client);
 void pawl__courier_fini(struct pawl__courier *courier);
 
 /* registry.c */
+
+/* A composite that wants to know which threads have ended. */
+struct pawl__registered {
+    struct pawl__list node;
+    void (*gone)(struct pawl__registered *self, uint64_t owner);
+};
+void pawl__registry_note(struct pawl__registered *composite);
+void pawl__registry_forget(struct pawl__registered *composite);
+
 void pawl__registry_add(struct pawl_client *client);
 void pawl__registry_remove(struct pawl_client *client);
 void pawl__registry_count(int by); /* the calling thread holds so many more, or fewer, locks */

@@ -198,6 +198,25 @@ void pawl__courier_add_notice(struct pawl_client *client, struct pawl__notice *n
     add(client, &notice->delivery, DELIVER_NOTICE);
 }
 
+/* What is told to a part of a composite goes no further than there. */
+void pawl__courier_tell_composites(struct pawl_client *client)
+{
+    struct pawl__list *node = client->machine.notices.next;
+    while (node != &client->machine.notices) {
+        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, node);
+        struct pawl_lock *lock = notice->handle != NULL
+                                     ? PAWL__CONTAINER(notice->handle, struct pawl_lock, handle)
+                                     : NULL;
+        node = node->next;
+        if (lock != NULL && lock->nudge != NULL) {
+            lock->nudge(lock);
+            pawl__list_remove(&notice->node);
+            pawl__machine_notice_done(&client->machine, notice, pawl__now_us());
+            node = client->machine.notices.next; /* that was a step, too */
+        }
+    }
+}
+
 void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const char *message)
 {
     if (client->courier.log == NULL) {

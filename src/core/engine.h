@@ -73,6 +73,8 @@ enum pawl__op_kind {
     PAWL__OP_INSPECT, /* fill op->info */
     PAWL__OP_BREAK,   /* free the lock, whoever holds it, and wake who waits */
     PAWL__OP_TALLY,   /* count: see struct pawl__tally_ask */
+    PAWL__OP_RAISE,   /* let the token counter be `token` at least, so that the next one is greater;
+                         only for engines that say `raises` */
     PAWL__OP_WATCH,   /* from now on call host->wake() whenever this name may have become free.
                          FAIR: whenever it may be the turn of tenure `id` */
     PAWL__OP_UNWATCH
@@ -163,7 +165,7 @@ struct pawl__op {
                     take effect after this one */
     bool others; /* release: waiters of other clients were told */
     int64_t hint_us; /* HELD: the holder's lease ends in so long; < 0: unknown */
-    uint64_t token;  /* acquire, pass: DONE: the first one */
+    uint64_t token;  /* acquire, pass: DONE: the first one; raise: what is asked */
     char *error; /* a sentence from pawl__format(), or NULL; belongs to the core after completion */
     pawl_lock_info
         *info; /* inspect: filled by the engine: held, hold_count, remaining_ms, token, holder */
@@ -225,6 +227,26 @@ struct pawl__hint {
 
 #define PAWL__FAMILY_BIT(family) (1U << (family))
 
+#define PAWL__IDENTITY_SIZE 41 /* of a run's name, with its final NUL */
+
+/* A server, from one start to the next. */
+struct pawl__server_identity {
+    char run_id[PAWL__IDENTITY_SIZE]; /* another one after each start */
+    bool replica;
+    bool durable;      /* the user says that it forgets nothing when it restarts */
+    int64_t uptime_us; /* by its own clock, */
+    int64_t clock_us;  /* which said this when */
+    int64_t wall_us;   /* our wall clock said this, */
+    int64_t read_us;   /* and pawl__now_us() this */
+};
+
+/* When a run of another server was first seen. */
+struct pawl__sighting {
+    const char *run_id;
+    int64_t note_us; /* if there is no note of it, note that it was so long ago; < 0: do not */
+    int64_t age_us;  /* so long ago, says the note; < 0: there is none */
+};
+
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
 
 struct pawl__engine {
@@ -236,6 +258,7 @@ struct pawl__engine {
     bool expires;      /* the backend itself ends a lease that is not renewed */
     bool sessions;     /* a renewed hold lives as long as this process: no deadline, no renewals */
     bool passes;       /* knows PAWL__OP_PASS, for the family MUTEX */
+    bool raises;       /* knows PAWL__OP_RAISE */
     bool rows;         /* gives op->tokens in a row for one grant, without which nothing can be
                           handed on: the next grant would repeat a token */
     unsigned families; /* it can keep: a bit for each, PAWL__FAMILY_BIT() */
@@ -277,9 +300,28 @@ struct pawl__engine {
     size_t (*poll)(void *self, struct pollfd *fds, int64_t *due_us);
     void (*pump)(void *self, const struct pollfd *fds, size_t count);
 
+    /* As poll() and pump(), for a caller that waits for answers of several clients at once. Neither
+     * promises anything for later. NULL: answers come without. */
+    size_t (*glance)(void *self, struct pollfd *fds, int64_t *due_us);
+    void (*gather)(void *self);
+
+    /* Where the backend is, for sentences, without credentials: "redis://127.0.0.1:6379". NULL: it
+     * has no place. */
+    void (*where)(void *self, char *out, size_t size);
+
+    /* What is known of the server behind the current connection, without asking it. False: nothing
+     * (yet). NULL: it cannot restart without us. */
+    bool (*identity)(void *self, struct pawl__server_identity *identity_out);
+
     /* For people who look. All of these may block, on the calling thread, and set the last error;
      * several threads may be inside. They never touch the connection that operations go by. NULL:
      * the engine cannot do it. A callback is never called with a mutex of the engine held. */
+
+    /* Does the server remember everything when it restarts? */
+    pawl_status (*durable)(void *self, bool *durable_out);
+
+    /* Since when are these runs of other servers known here? */
+    pawl_status (*seen)(void *self, struct pawl__sighting *sightings, size_t count);
 
     /* Tell of every hold of every lock whose name matches the pattern (NULL: all), until the
      * callback has enough. The engine fills all of an entry. pawl__glob_matches() in base/glob.h

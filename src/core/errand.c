@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errands: inspect and break, which are about a name and no tenure. One question, one answer, no
- * second try. */
+/* Errands: inspect, break and raise, which are about a name and no tenure. One question, one
+ * answer, no second try. */
 #include "core/machine_parts.h"
 
 #include "base/alloc.h"
 
-/* Inspect or break, under way. It is apart from its request, which may time out first. */
+/* An errand under way. It is apart from its request, which may time out first. */
 struct pawl__errand {
     struct pawl__op op;
     struct pawl__name *name;
     struct pawl__request *request; /* NULL: it left */
     pawl_lock_info info;
 };
+
+static enum pawl__op_kind kind_of(enum pawl__request_kind wanted)
+{
+    if (wanted == PAWL__WANT_RAISE) {
+        return PAWL__OP_RAISE;
+    }
+    return wanted == PAWL__WANT_INSPECT ? PAWL__OP_INSPECT : PAWL__OP_BREAK;
+}
 
 void pawl__errand_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
@@ -21,7 +29,6 @@ void pawl__errand_start(
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
     }
-    bool inspect = request->kind == PAWL__WANT_INSPECT;
     errand->name = request->handle->name;
     errand->name->errands++;
     errand->request = request;
@@ -32,7 +39,8 @@ void pawl__errand_start(
     request->errand = errand;
     request->phase = PAWL__ASKING;
     pawl__timer_set(&machine->timers, &request->timer, request->end_us);
-    pawl__submit(machine, &errand->op, inspect ? PAWL__OP_INSPECT : PAWL__OP_BREAK, now_us);
+    pawl__submit(machine, &errand->op, kind_of(request->kind), now_us);
+    errand->op.token = request->token;
 }
 
 /* Its caller's time is up; the answer will find nobody. */

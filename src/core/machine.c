@@ -197,6 +197,7 @@ void pawl__machine_start(
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_RAISE:
         pawl__errand_start(machine, request, now_us);
         break;
     case PAWL__WANT_TALLY:
@@ -290,6 +291,7 @@ void pawl__machine_complete(struct pawl__machine *machine, struct pawl__op *op, 
     switch (op->kind) {
     case PAWL__OP_INSPECT:
     case PAWL__OP_BREAK:
+    case PAWL__OP_RAISE:
         pawl__errand_answered(machine, op->core, now_us);
         break;
     case PAWL__OP_TALLY:

@@ -55,7 +55,8 @@ enum pawl__request_kind {
     PAWL__WANT_EXTEND,
     PAWL__WANT_INSPECT,
     PAWL__WANT_BREAK,
-    PAWL__WANT_TALLY /* of a semaphore or a latch; see tally.h */
+    PAWL__WANT_TALLY, /* of a semaphore or a latch; see tally.h */
+    PAWL__WANT_RAISE  /* let the token counter be `token` at least */
 };
 
 /* Where a request waits, and so what its thread can best do meanwhile. */
@@ -100,17 +101,20 @@ struct pawl__request {
     bool fresh; /* its own call has not returned to the driver yet: needs no nudge */
     bool stood; /* in line behind another caller, before its turn came */
     struct pawl__handle *handle;
-    struct pawl__tenure *tenure; /* acquire, release, extend */
-    struct pawl__errand *errand; /* inspect, break */
-    struct pawl__tally *tally;   /* tally */
-    struct pawl__waiter *waiter; /* of a blocking caller; NULL: asynchronous */
-    const _Atomic bool *stop;    /* acquire: it was canceled before it began; NULL: never is */
+    struct pawl__tenure *tenure;                 /* acquire, release, extend */
+    struct pawl__errand *errand;                 /* inspect, break, raise */
+    struct pawl__tally *tally;                   /* tally */
+    struct pawl__waiter *waiter;                 /* of a blocking caller; NULL: asynchronous */
+    void (*hook)(struct pawl__request *request); /* the driver's: called when it has finished, with
+                                                    no mutex held; NULL: the courier is */
+    const _Atomic bool *stop; /* acquire: it was canceled before it began; NULL: never is */
     uint64_t owner;
     int64_t start_us;
     int64_t
         wait_us; /* acquire: when patience for the lock ends; == start_us: a try; NEVER: forever */
     int64_t end_us;                    /* when it must have ended, answered or not */
     int64_t lease_us;                  /* extend */
+    uint64_t token;                    /* raise */
     pawl_lock_info *info_out;          /* inspect */
     enum pawl__tally_verb verb;        /* tally: what is wanted, as in struct pawl__tally_ask */
     int64_t amount;                    /* tally */
@@ -360,6 +364,11 @@ void pawl__machine_wake(
 void pawl__machine_lost(
     struct pawl__machine *machine, const char *name, size_t name_size, uint64_t id, int64_t now_us);
 void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us);
+
+/* Its caller waits no longer: it finishes now, as it would when its time is up. What it asked goes
+ * on without it, or is taken back. */
+void pawl__machine_expire(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 
 /* End the handle's waits with PAWL_CANCELED. */
 void pawl__machine_cancel(

@@ -10,7 +10,8 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct pawl__list clients = {&clients, &clients}; /* guarded by mutex */
+static struct pawl__list clients = {&clients, &clients};          /* guarded by mutex */
+static struct pawl__list composites = {&composites, &composites}; /* likewise */
 
 /* How many locks the calling thread holds, or has lost and not released. Counted where it was, in
  * the process before a fork, it means nothing in the child. */
@@ -30,6 +31,7 @@ static void after_fork_parent(void)
 static void after_fork_child(void)
 {
     pawl__list_init(&clients);
+    pawl__list_init(&composites);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -44,6 +46,10 @@ static void thread_ended(uint64_t owner)
         pawl__client_lock(client);
         pawl__machine_owner_gone(&client->machine, owner, pawl__now_us());
         pawl__client_unlock(client, false);
+    }
+    for (struct pawl__list *node = composites.next; node != &composites; node = node->next) {
+        struct pawl__registered *composite = PAWL__CONTAINER(node, struct pawl__registered, node);
+        composite->gone(composite, owner);
     }
     pthread_mutex_unlock(&mutex);
 }
@@ -66,6 +72,20 @@ void pawl__registry_remove(struct pawl_client *client)
 {
     pthread_mutex_lock(&mutex);
     pawl__list_remove(&client->registered);
+    pthread_mutex_unlock(&mutex);
+}
+
+void pawl__registry_note(struct pawl__registered *composite)
+{
+    pthread_mutex_lock(&mutex);
+    pawl__list_push(&composites, &composite->node);
+    pthread_mutex_unlock(&mutex);
+}
+
+void pawl__registry_forget(struct pawl__registered *composite)
+{
+    pthread_mutex_lock(&mutex);
+    pawl__list_remove(&composite->node);
     pthread_mutex_unlock(&mutex);
 }
 

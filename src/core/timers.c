@@ -83,6 +83,7 @@ static void request_timeout(
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_RAISE:
         pawl__errand_leave(request->errand);
         break;
     case PAWL__WANT_TALLY:
@@ -92,6 +93,17 @@ static void request_timeout(
     struct pawl__name *name = request->handle->name;
     char *why = name->error != NULL ? pawl__strdup(name->error) : NULL;
     pawl__finish(machine, request, PAWL_UNAVAILABLE, why);
+}
+
+void pawl__machine_expire(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    if (!request->finished) {
+        pawl__timer_clear(&machine->timers, &request->timer);
+        request->end_us = now_us;
+        request_timeout(machine, request, now_us);
+    }
+    pawl__settle(machine, now_us);
 }
 
 static void fire(struct pawl__machine *machine, struct pawl__timer *timer, int64_t now_us)

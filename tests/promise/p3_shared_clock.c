@@ -260,6 +260,19 @@ static void a_downgrade_waits_for_the_renewal_that_is_under_way(void **state)
     assert_null(stage.out);
 }
 
+/* The same with a caller that does not wait for it. */
+static void an_unawaited_downgrade_is_told_all_the_same(void **state)
+{
+    (void)state;
+    writer.unawaited = true;
+    write_and_read();
+    stage_pass(&stage, LEASE_US / 3);
+    assert_int_equal(stage_release_now(&stage, &writer, OWNER), PAWL_OK);
+    play(PAWL__OP_RENEW, PAWL_WRITE, PAWL__DONE);
+    play(PAWL__OP_RENEW, PAWL_READ, PAWL__DONE);
+    assert_null(stage.out);
+}
+
 static void readers_of_ours_ask_behind_the_downgrade(void **state)
 {
     (void)state;
@@ -400,6 +413,7 @@ int main(void)
         SHARED(begin, a_downgrade_is_told_until_it_was_heard),
         SHARED(begin_fixed, a_downgrade_of_a_fixed_lease_is_told_and_lasts_no_longer),
         SHARED(begin, a_downgrade_waits_for_the_renewal_that_is_under_way),
+        SHARED(begin, an_unawaited_downgrade_is_told_all_the_same),
         SHARED(begin, readers_of_ours_ask_behind_the_downgrade),
         SHARED(begin, a_loss_found_by_the_downgrade_is_told),
         SHARED(begin, a_release_that_overtakes_the_downgrade_ends_both),

@@ -323,6 +323,28 @@ static void a_subscription_that_fails_is_made_up_for(void **state)
     assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
 }
 
+/* The first answer about the name is still under way, to somebody before it. */
+static void who_stands_in_line_waits_for_the_first_word(void **state)
+{
+    (void)state;
+    static struct pawl__request first;
+    static struct pawl__request second;
+    assert_true(stage_stranger_gets(&stage, "x", LEASE_US));
+    stage.connected = false;
+    stage_acquire(&stage, &first, &handle, OWNER, PAWL__NEVER);
+    stage_acquire(&stage, &second, &handle, OTHER, 300000);
+    stage_pass(&stage, 500000);
+    assert_false(second.finished);
+    stage_answer(&stage, stage_reach(&stage)); /* held */
+    stage_pass(&stage, TIMEOUT_US - 500000);
+    assert_int_equal(clock_ended(&second), PAWL_BUSY);
+    pawl__machine_cancel(&stage.machine, &handle, stage.now_us);
+    stage.connected = true;
+    stage_pass(&stage, 0);
+    stage_flush(&stage);
+    assert_int_equal(clock_ended(&first), PAWL_CANCELED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +362,7 @@ int main(void)
         CASE(begin, busy_if_held_was_the_last_word),
         CASE(begin, unavailable_if_there_was_no_word_since),
         CASE(begin, everybody_in_the_local_queue_ends_in_time),
+        CASE(begin, who_stands_in_line_waits_for_the_first_word),
         CASE(begin, a_message_that_never_comes_costs_a_second),
         CASE(begin, the_end_of_the_holders_lease_ends_the_sleep),
         CASE(begin, after_subscribing_it_asks_once_more),

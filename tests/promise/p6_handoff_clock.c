@@ -208,6 +208,19 @@ static void an_heir_without_handoff_gets_its_own(void **state)
     check_passed();
 }
 
+static void an_heir_that_allows_fewer_hands_it_on_no_more(void **state)
+{
+    (void)state;
+    stage_open(&stage, &second, "x", LEASE_US, true);
+    second.handoff = 1;
+    hold_with_spares(&second);
+    check_handed();
+    assert_int_equal(stage_release_now(&stage, &second, FIRST + 1), PAWL_OK);
+    assert_int_equal(stage.submitted[PAWL__OP_PASS], 2);
+    assert_int_equal(clock_ended(&waits[2]), PAWL_OK);
+    check_token(FIRST + 2);
+}
+
 static void a_hold_with_less_than_half_of_the_heirs_lease_is_not_handed_on(void **state)
 {
     (void)state;
@@ -336,6 +349,7 @@ int main(void)
         HANDED(begin_fixed, fixed_leases_are_never_handed_on),
         HANDED(begin, an_heir_with_a_fixed_lease_gets_its_own),
         HANDED(begin, an_heir_without_handoff_gets_its_own),
+        HANDED(begin, an_heir_that_allows_fewer_hands_it_on_no_more),
         HANDED(begin, a_hold_with_less_than_half_of_the_heirs_lease_is_not_handed_on),
         HANDED(begin, a_hold_that_lasts_longer_than_the_heirs_lease_is_not_handed_on),
         HANDED(begin, an_extended_hold_is_not_handed_on),

@@ -341,6 +341,7 @@ static void perform(
         break_lock(self, place, op);
         break;
     case PAWL__OP_TALLY: /* never asked: not among the families */
+    case PAWL__OP_RAISE: /* nobody asks: see `raises` */
         op->answer = PAWL__FAILED;
         op->status = PAWL_UNSUPPORTED;
         break;

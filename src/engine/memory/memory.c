@@ -553,6 +553,7 @@ const struct pawl__engine pawl__engine_memory = {
     .expires = true,
     .sessions = false,
     .passes = true,
+    .raises = true,
     .rows = true,
     .open = memory_open,
     .connect = memory_connect,

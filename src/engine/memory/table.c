@@ -311,6 +311,14 @@ static void inspect(
     }
 }
 
+static void raise_token(
+    struct pawl__memory_table *table, struct pawl__memory_entry *entry, struct pawl__op *op)
+{
+    uint64_t *token = entry != NULL ? &entry->token : &table->token_floor;
+    *token = op->token > *token ? op->token : *token;
+    op->answer = PAWL__DONE;
+}
+
 static void break_lock(struct pawl__memory_table *table, struct pawl__memory_client *client,
     struct pawl__memory_entry *entry, struct pawl__op *op, int64_t now_us)
 {
@@ -491,6 +499,9 @@ static void apply(struct pawl__memory_table *table, struct pawl__memory_client *
         if (pawl__memory_tally(table, client, op, now_us) && entry != NULL) {
             pawl__memory_wake_all(table, entry);
         }
+        break;
+    case PAWL__OP_RAISE:
+        raise_token(table, entry, op);
         break;
     case PAWL__OP_WATCH:
         watch_begin(table, client, entry, op);

@@ -171,6 +171,7 @@ static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
     case PAWL__OP_VERIFY:
     case PAWL__OP_COUNT:
     case PAWL__OP_BREAK:
+    case PAWL__OP_RAISE:
         return take_flag(op, number);
     case PAWL__OP_TALLY:
         return pawl__tally_answer(op, number);

@@ -27,6 +27,7 @@ void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int6
     head_init(&commands->pass, &pawl__script_pass, 2, 7);
     head_init(&commands->inspect, &pawl__script_inspect, 2, 0);
     head_init(&commands->break_up, &pawl__script_break, 1, 1);
+    head_init(&commands->raise, &pawl__script_raise, 1, 2);
     pawl__family_scripts_init(commands->families);
     head_init(&commands->acquire_fair, &pawl__script_acquire_fair, 4, 6);
     head_init(&commands->release_fair, &pawl__script_release_fair, 3, 3);
@@ -122,6 +123,20 @@ static bool put_break(const struct pawl__commands *commands, struct pawl__buffer
     return at != NULL && finish(out, write_parts(at, place, place->lock_at, place->parts_size));
 }
 
+static bool put_raise(const struct pawl__commands *commands, struct pawl__buffer *out,
+    const struct pawl__op *op, bool whole)
+{
+    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    char *at =
+        begin(out, &commands->raise, &pawl__script_raise, whole, place->parts_size + REST_SIZE_MAX);
+    if (at == NULL) {
+        return false;
+    }
+    at = write_parts(at, place, 0, place->lock_at);
+    at = write_number(at, (int64_t)op->token);
+    return finish(out, write_number(at, commands->token_ttl_s));
+}
+
 static bool put_verify(
     const struct pawl__commands *commands, struct pawl__buffer *out, const struct pawl__op *op)
 {
@@ -186,6 +201,8 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
         return put_break(commands, out, ops, whole);
     case PAWL__OP_TALLY:
         return pawl__tally_command_put(commands->owner + 5, out, ops, whole);
+    case PAWL__OP_RAISE:
+        return put_raise(commands, out, ops, whole);
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         break;

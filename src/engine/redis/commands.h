@@ -55,6 +55,7 @@ struct pawl__commands {
     struct pawl__script_head pass;
     struct pawl__script_head inspect;
     struct pawl__script_head break_up;
+    struct pawl__script_head raise;
     struct pawl__script_head families[PAWL__FAMILY_SCRIPT_COUNT];
     struct pawl__script_head acquire_fair;
     struct pawl__script_head release_fair;

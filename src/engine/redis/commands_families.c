@@ -113,6 +113,7 @@ static bool put_plain(struct pawl__commands *commands, struct pawl__buffer *out,
         return put_lock(commands, out, ops, PAWL__SCRIPT_BREAK_PLAIN, whole);
     case PAWL__OP_PASS:
     case PAWL__OP_TALLY:
+    case PAWL__OP_RAISE:
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         break;
@@ -211,6 +212,7 @@ static bool put_shared(struct pawl__commands *commands, struct pawl__buffer *out
     case PAWL__OP_INSPECT:
     case PAWL__OP_PASS:
     case PAWL__OP_TALLY:
+    case PAWL__OP_RAISE:
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         break;

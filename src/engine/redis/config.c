@@ -115,6 +115,9 @@ pawl_status pawl__redis_config_read(
         status = read_token_ttl(config, url);
     }
     if (status == PAWL_OK) {
+        status = pawl__url_get_bool(url, "durable", &config->durable);
+    }
+    if (status == PAWL_OK) {
         status = read_credentials(config, url);
     }
     if (status != PAWL_OK) {

@@ -17,6 +17,7 @@ struct pawl__redis_config {
     char shown_user[64]; /* the user made fit to print, for sentences */
     int64_t db;
     int64_t token_ttl_s; /* of a new token counter; 0: it stays for ever */
+    bool durable;        /* the user says that the server forgets nothing when it restarts */
     struct pawl__settings settings;
 };
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/fds.h"
 #include "base/rare.h"
+#include "engine/redis/standing.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -259,12 +260,21 @@ static void note_restart(struct pawl__conn *conn, struct pawl__effects *effects)
     }
 }
 
+bool pawl__conn_identity(struct pawl__conn *conn, struct pawl__server_identity *identity_out)
+{
+    pthread_mutex_lock(&conn->mutex);
+    *identity_out = conn->identity;
+    pthread_mutex_unlock(&conn->mutex);
+    return identity_out->run_id[0] != '\0';
+}
+
 void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
 {
     struct pawl__greet *greet = &conn->link.greet;
     pawl__effects_warn(effects, greet->warning);
     greet->warning = NULL;
     note_restart(conn, effects);
+    pawl__identity_note(&conn->identity, greet);
 
     pawl__introduction_renew(&conn->introduction);
     conn->fenced = greet->fenced;

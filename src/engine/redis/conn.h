@@ -85,6 +85,7 @@ struct pawl__conn {
     struct pawl__commands commands;
 
     struct pawl__link link;
+    struct pawl__server_identity identity; /* of the server that was connected last */
     struct pawl__doubt self;  /* the current connection, as a later one may have to name it */
     struct pawl__doubt doubt; /* an older one that may still be heard */
 };
@@ -107,6 +108,10 @@ void pawl__conn_ask(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__
     int64_t deadline_us);
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
 void pawl__conn_pump(struct pawl__conn *conn);
+size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
+
+/* As in engine.h: what the last greeting said. False: there was none that told. */
+bool pawl__conn_identity(struct pawl__conn *conn, struct pawl__server_identity *identity_out);
 
 /* May the user work on this place? PAWL_OK also if that is not known. Sets the last error. */
 pawl_status pawl__conn_check_rights(struct pawl__conn *conn, struct pawl__redis_place *place);

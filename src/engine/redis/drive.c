@@ -487,6 +487,26 @@ static int64_t promise_look(struct pawl__conn *conn)
     return conn->keeper_us != 0 ? conn->keeper_us : PAWL__NEVER;
 }
 
+/* What has to be read or timed while nobody sits. Mutex held. */
+static size_t poll_unseated(const struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
+{
+    const bool ready = conn->link.state == PAWL__LINK_READY;
+    fds[0] = pawl__link_poll(&conn->link);
+    *due_us = pawl__min64(*due_us, ready ? pawl__slots_due(&conn->slots) : connecting_due(conn));
+    return fds[0].fd >= 0 ? 1 : 0;
+}
+
+size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&conn->mutex);
+    if (pawl__conn_needs_care(conn) && !conn->seat.taken) {
+        count = poll_unseated(conn, fds, due_us);
+    }
+    pthread_mutex_unlock(&conn->mutex);
+    return count;
+}
+
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
 {
     size_t count = 0;
@@ -494,10 +514,7 @@ size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due
     const bool ready = conn->link.state == PAWL__LINK_READY;
     *due_us = pawl__min64(*due_us, promise_look(conn));
     if (pawl__conn_needs_care(conn) && !conn->seat.taken) {
-        fds[0] = pawl__link_poll(&conn->link);
-        count = fds[0].fd >= 0 ? 1 : 0;
-        *due_us =
-            pawl__min64(*due_us, ready ? pawl__slots_due(&conn->slots) : connecting_due(conn));
+        count = poll_unseated(conn, fds, due_us);
     } else if (ready && conn->asleep &&
                conn->asleep_us > pawl__later(pawl__slots_due(&conn->slots), LATE_US)) {
         *due_us = pawl__min64(*due_us, pawl__slots_due(&conn->slots));

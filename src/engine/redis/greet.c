@@ -330,6 +330,8 @@ static enum pawl__greet_result judge_info(
     pawl__redis_guard(&facts, greet->config->settings.guard, &fitness);
     memcpy(greet->run_id, facts.run_id, sizeof greet->run_id);
     greet->time_us = facts.time_us;
+    greet->uptime_us = facts.uptime_us;
+    greet->replica = facts.replica;
     if (fitness.status != PAWL_OK) {
         return fail(
             greet, fitness.status, pawl__format("%s: %s", greet->config->peer, fitness.sentence));

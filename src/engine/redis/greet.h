@@ -64,6 +64,8 @@ struct pawl__greet {
     bool restricted; /* each name's rights have to be checked */
     char run_id[PAWL__RUN_ID_SIZE + 1];
     int64_t time_us; /* the server's wall clock; 0: unknown */
+    int64_t uptime_us;
+    bool replica;
     pawl_status status;
     char *sentence; /* from pawl__format() */
     char *warning;  /* likewise, or NULL; the caller takes it */

@@ -20,6 +20,8 @@ void pawl__redis_facts_read(struct pawl__redis_facts *facts, const char *info, s
         pawl__info_find(info, info_size, "run_id"), facts->run_id, sizeof facts->run_id);
     pawl__info_word(policy, facts->policy, sizeof facts->policy);
     facts->time_us = pawl__info_number(pawl__info_find(info, info_size, "server_time_usec"));
+    facts->uptime_us =
+        pawl__info_number(pawl__info_find(info, info_size, "uptime_in_seconds")) * 1000000;
     facts->replica = is_present_and_not(pawl__info_find(info, info_size, "role"), "master");
     facts->loading = pawl__info_is(pawl__info_find(info, info_size, "loading"), "1") ||
                      pawl__info_is(pawl__info_find(info, info_size, "async_loading"), "1");

@@ -17,6 +17,7 @@ enum { PAWL__RUN_ID_SIZE = 40 };
 struct pawl__redis_facts {
     char run_id[PAWL__RUN_ID_SIZE + 1]; /* "" if the server did not say */
     int64_t time_us;                    /* its wall clock; 0 if it did not say */
+    int64_t uptime_us;                  /* by that clock */
     bool replica;
     bool loading;
     bool failing_over;

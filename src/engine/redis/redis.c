@@ -12,7 +12,10 @@
 #include "engine/redis/conn.h"
 #include "engine/redis/looking.h"
 #include "engine/redis/push.h"
+#include "engine/redis/standing.h"
 #include "engine/redis/watching.h"
+
+#include <stdio.h>
 
 /* Declared in core/engines.c, where all engines are listed. */
 extern const struct pawl__engine pawl__engine_redis;
@@ -165,6 +168,43 @@ static void redis_pump(void *self, const struct pollfd *fds, size_t count)
     pawl__push_pump(&redis->push);
 }
 
+static size_t redis_glance(void *self, struct pollfd *fds, int64_t *due_us)
+{
+    struct redis *redis = self;
+    return pawl__conn_glance(&redis->conn, fds, due_us);
+}
+
+static void redis_gather(void *self)
+{
+    struct redis *redis = self;
+    pawl__conn_pump(&redis->conn);
+}
+
+static void redis_where(void *self, char *out, size_t size)
+{
+    const struct redis *redis = self;
+    const bool local = redis->config.path != NULL;
+    snprintf(out, size, "%s://%s", local ? "redis+unix" : "redis", redis->config.peer);
+}
+
+static bool redis_identity(void *self, struct pawl__server_identity *identity_out)
+{
+    struct redis *redis = self;
+    return pawl__conn_identity(&redis->conn, identity_out);
+}
+
+static pawl_status redis_durable(void *self, bool *durable_out)
+{
+    const struct redis *redis = self;
+    return pawl__standing_durable(&redis->config, durable_out);
+}
+
+static pawl_status redis_seen(void *self, struct pawl__sighting *sightings, size_t count)
+{
+    const struct redis *redis = self;
+    return pawl__standing_seen(&redis->config, sightings, count);
+}
+
 static pawl_status redis_list(void *self, const char *pattern, pawl_entry_callback each, void *arg)
 {
     struct redis *redis = self;
@@ -237,6 +277,7 @@ const struct pawl__engine pawl__engine_redis = {
     .expires = true,
     .sessions = false,
     .passes = true,
+    .raises = true,
     .rows = true,
     .open = redis_open,
     .connect = redis_connect,
@@ -249,6 +290,12 @@ const struct pawl__engine pawl__engine_redis = {
     .ask = redis_ask,
     .poll = redis_poll,
     .pump = redis_pump,
+    .glance = redis_glance,
+    .gather = redis_gather,
+    .where = redis_where,
+    .identity = redis_identity,
+    .durable = redis_durable,
+    .seen = redis_seen,
     .list = redis_list,
     .look = redis_look,
     .queue = redis_queue,

@@ -136,6 +136,7 @@ static struct verdict expect(
         break;
     case PAWL__OP_INSPECT:
     case PAWL__OP_TALLY:
+    case PAWL__OP_RAISE:
     case PAWL__OP_WATCH:
     case PAWL__OP_UNWATCH:
         verdict.answer = PAWL__DONE;

@@ -99,6 +99,7 @@ void sim_request_started(struct sim_actor *actor)
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
     case PAWL__WANT_TALLY:
+    case PAWL__WANT_RAISE:
         break;
     }
 }
@@ -317,6 +318,7 @@ void sim_request_finished(struct sim_actor *actor)
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
+    case PAWL__WANT_RAISE:
         errand_finished(actor);
         break;
     case PAWL__WANT_TALLY:

@@ -63,6 +63,7 @@ const char *sim_op_text(enum pawl__op_kind kind)
         [PAWL__OP_PASS] = "pass",
         [PAWL__OP_INSPECT] = "inspect",
         [PAWL__OP_BREAK] = "break",
+        [PAWL__OP_RAISE] = "raise",
         [PAWL__OP_WATCH] = "watch",
         [PAWL__OP_UNWATCH] = "unwatch"};
     return texts[kind];
@@ -86,7 +87,8 @@ const char *sim_request_text(enum pawl__request_kind kind)
         [PAWL__WANT_RELEASE] = "release",
         [PAWL__WANT_EXTEND] = "extend",
         [PAWL__WANT_INSPECT] = "inspect",
-        [PAWL__WANT_BREAK] = "break"};
+        [PAWL__WANT_BREAK] = "break",
+        [PAWL__WANT_RAISE] = "raise"};
     return texts[kind];
 }
 

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Redlock: one lock that a majority of independent servers keeps.
+ *
+ * A quorum lock is made of one ordinary lock for each client, its *nodes*. They are owned by their
+ * handles, renew themselves, are cleaned up by their own machines, and count their own validity
+ * from before the question was sent. What is left to do here: ask all of them at once, decide at
+ * the majority, and know until when a majority holds, which is the majority-th largest of their
+ * deadlines.
+ *
+ *   quorum_vote.c    arithmetic: majorities, deadlines, pauses
+ *   quorum_panel.c   asking all nodes the same, and waiting for as many answers as it takes
+ *   quorum_round.c   what is asked: to grant, to raise the token, to let go, to extend
+ *   quorum_call.c    the calls: who holds, who re-enters, who is next in this process
+ *   quorum_worker.c  the thread that watches over a hold, heals it, and calls back
+ *   quorum_guard.c   servers that have restarted and must not vote yet
+ *   quorum_text.c    which node said what
+ *   quorum_survey.c  for operators: inspect and break
+ *   quorum.c         opening and closing
+ *
+ * Who may do what. One caller at a time has the *turn*: it alone uses the main panel. A caller that
+ * waits for an answer reads for all nodes itself, so that an acquire takes one round trip and no
+ * change of threads. Mutexes, in the order in which they are taken: the quorum's, a client's, a
+ * panel's; the guard's between the first two. */
+#ifndef PAWL_COMPOUND_QUORUM_H
+#define PAWL_COMPOUND_QUORUM_H
+
+#include "base/list.h"
+#include "base/random.h"
+#include "base/wait.h"
+#include "compound/quorum_vote.h"
+#include "core/client.h"
+
+/* One question to one node, and its answer. */
+struct pawl__ballot {
+    struct pawl__request request;
+    struct pawl__panel *panel;
+    struct pawl__node *node;
+    bool out;  /* with the node; guarded by the panel's mutex */
+    bool lent; /* inside the client: it cannot be closed meanwhile */
+    enum pawl__vote vote;
+    uint64_t token; /* of a grant */
+    pawl_lock_info info;
+};
+
+struct pawl__panel {
+    pthread_mutex_t mutex;
+    struct pawl__waiter waiter; /* of the caller that asks */
+    int wake_fd;
+    size_t count;
+    struct pawl__ballot *ballots;
+};
+
+/* What is known of a run of a server. Guarded by the guard's mutex. */
+struct pawl__standing {
+    char run_id[PAWL__IDENTITY_SIZE];
+    bool reviewed;    /* the rest is known for this run */
+    bool durable;     /* it forgets nothing when it restarts */
+    int64_t votes_us; /* not before */
+    bool twin;        /* it is the same server as another one */
+    bool told;        /* the user was warned */
+};
+
+struct pawl__node {
+    struct pawl__quorum *quorum;
+    struct pawl_client *client;
+    struct pawl_lock *lock;
+    char where[80]; /* for sentences */
+    struct pawl__standing standing;
+    _Atomic uint64_t counted_id; /* the tenure that was found to count */
+};
+
+/* One owner's time with the lock. */
+struct pawl__quorum_hold {
+    struct pawl__list node; /* among the lost ones */
+    uint64_t owner;
+    uint64_t token;
+    unsigned count;
+    bool lost;
+    bool at_risk;     /* told so since it was last out of danger */
+    bool tell_lost;   /* on_lost is due */
+    bool telling;     /* the worker uses it */
+    bool done;        /* released for the last time; whoever uses it frees it */
+    int64_t until_us; /* valid until then, when it was last looked at */
+    int64_t lost_us;  /* when its time was over */
+    char why[400];    /* which node said what then */
+};
+
+/* An acquire, as it was meant when it began. */
+struct pawl__quorum_wish {
+    uint64_t owner;
+    int64_t wait_us; /* 0: a try; PAWL__NEVER: for ever */
+    int64_t end_us;
+    uint64_t wave; /* of cancellations */
+};
+
+/* An asynchronous call, run by the worker. */
+struct pawl__quorum_async {
+    struct pawl__list node;
+    enum pawl__request_kind kind;
+    struct pawl__quorum_wish wish;
+    pawl_callback done;
+    void *arg;
+};
+
+struct pawl__quorum {
+    struct pawl_lock lock; /* first: it is freed with it */
+    size_t count;
+    struct pawl__node *nodes;
+    int64_t lease_us;
+    int64_t node_timeout_us;
+    int64_t max_lease_us;
+    int64_t timeout_us; /* the longest of the clients' */
+    int64_t give_up_us;
+    int64_t risk_us; /* less left than this, and a renewed hold is in danger */
+    bool reentry;
+    bool renew;
+    bool unawaited;
+    pawl_guard guard;
+    struct pawl__registered registered; /* to be told of threads that end */
+    struct pawl__panel panel;           /* used by who has the turn */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t left; /* a call has left; the worker has finished with a hold */
+    /* Guarded by the mutex. */
+    unsigned calls;
+    bool closed;
+    bool turn_taken;
+    bool contended;          /* by whoever has it, for a new hold */
+    bool swept;              /* nothing of an old hold is left at the nodes */
+    struct pawl__list queue; /* callers of this process that want the turn, oldest first */
+    uint64_t wave;           /* counts cancellations */
+    uint64_t asking;         /* the handle's own acquires under way */
+    struct pawl__quorum_hold *held;
+    struct pawl__list lost; /* holds that their owners have yet to release */
+    struct pawl__random random;
+
+    /* The worker's. */
+    pthread_t worker;
+    bool worker_started;
+    bool worker_stopping;
+    struct pawl__waiter alarm; /* something to look at */
+    struct pawl__list asyncs;
+    int64_t look_us; /* when it will look by itself */
+    int64_t heal_us; /* when to ask again for what is missing */
+
+    pthread_mutex_t guard_mutex;
+    /* Guarded by it. */
+    pthread_t reviewer;
+    bool reviewer_started;
+    bool reviewing;
+    bool review_ended; /* no more */
+};
+
+static inline struct pawl__quorum *pawl__quorum_of(struct pawl_lock *lock)
+{
+    return PAWL__CONTAINER(lock, struct pawl__quorum, lock);
+}
+
+extern const struct pawl__composite pawl__quorum_composite;
+
+/* quorum.c. Arguments and options were checked, as far as one lock's are. Sets the last error. */
+pawl_status pawl__quorum_open(struct pawl_client *const clients[], size_t count, const char *name,
+    const pawl_lock_options *options, struct pawl_lock **lock_out);
+
+/* quorum_panel.c */
+
+/* False: no memory or descriptor. */
+bool pawl__panel_init(struct pawl__panel *panel, struct pawl__quorum *quorum);
+void pawl__panel_fini(struct pawl__panel *panel);
+
+/* Forget the last round; nothing is out. */
+void pawl__panel_begin(struct pawl__panel *panel);
+
+/* Ask one node; kind says what, in a request that is otherwise prepared here. The vote is OPEN
+ * until its answer is judged by pawl__panel_judge(). */
+void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind, int64_t number);
+bool pawl__ballot_is_out(struct pawl__ballot *ballot);
+
+/* For sentences: what is to be said of a node that was not asked. */
+void pawl__ballot_note(struct pawl__ballot *ballot, pawl_status status);
+
+/* End it if it is still out. What was asked goes on without us, or is taken back. */
+void pawl__ballot_expire(struct pawl__ballot *ballot);
+void pawl__panel_expire(struct pawl__panel *panel);
+
+/* Read until the panel is decided, all have answered (`all`), or the deadline has come. */
+enum pawl__verdict_now pawl__panel_wait(struct pawl__panel *panel, bool all, int64_t deadline_us);
+
+/* Turn what was answered into votes; `open_out`: something is still out. */
+enum pawl__verdict_now pawl__panel_judge(struct pawl__panel *panel, bool *open_out);
+
+/* Let go of the clients. What is still out goes on in the background. */
+void pawl__panel_end(struct pawl__panel *panel);
+
+/* The votes as they are. */
+void pawl__panel_votes(const struct pawl__panel *panel, enum pawl__vote votes[PAWL__QUORUM_MAX]);
+
+/* One node's hold by the clock. False: none; *lost_out: one that is lost has to be released. */
+struct pawl__node_hold {
+    int64_t deadline_us;
+    uint64_t token;
+    uint64_t id;
+};
+bool pawl__node_look(struct pawl__node *node, struct pawl__node_hold *hold_out, bool *lost_out);
+
+/* Its owner is no more: it is not renewed, and its lease runs out. */
+void pawl__node_abandon(struct pawl__node *node);
+
+/* quorum_round.c; the caller has the turn. */
+
+/* Ask all for the lock, once. OK: a majority has granted it with this token. Otherwise everything
+ * is taken back, and the last error says who said what. */
+pawl_status pawl__round_claim(struct pawl__quorum *quorum, uint64_t *token_out);
+
+/* Let go of everything. `awaited`: until a majority has answered. */
+pawl_status pawl__round_let_go(struct pawl__quorum *quorum, uint64_t token, bool awaited);
+
+pawl_status pawl__round_extend(struct pawl__quorum *quorum, int64_t lease_us);
+
+/* Nothing of an older hold is left at any node afterwards, or its release is under way. */
+void pawl__round_sweep(struct pawl__quorum *quorum);
+
+/* Ask those for it that do not have it, without waiting. Mutex held. */
+void pawl__round_heal(struct pawl__quorum *quorum);
+
+/* Until when a majority holds, as the nodes know it; 0: none does. */
+int64_t pawl__quorum_until(struct pawl__quorum *quorum);
+
+/* quorum_call.c */
+
+/* Judge the hold by the clock. Mutex held. Answers until when it is valid; 0: nothing is held. */
+int64_t pawl__quorum_judge(struct pawl__quorum *quorum, int64_t now_us);
+
+/* Each sets the last error. */
+pawl_status pawl__quorum_acquire(struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish);
+pawl_status pawl__quorum_release(struct pawl__quorum *quorum, uint64_t owner);
+pawl_status pawl__quorum_extend(struct pawl__quorum *quorum, uint64_t owner, int64_t lease_us);
+
+bool pawl__quorum_look(struct pawl__quorum *quorum, uint64_t owner, struct pawl__hold *hold_out);
+void pawl__quorum_cancel(struct pawl__quorum *quorum);
+void pawl__quorum_owner_gone(struct pawl__quorum *quorum, uint64_t owner);
+
+/* quorum_survey.c */
+pawl_status pawl__quorum_inspect(
+    struct pawl__quorum *quorum, uint64_t owner, pawl_lock_info *info_out);
+pawl_status pawl__quorum_break(struct pawl__quorum *quorum);
+
+/* quorum_worker.c; mutex held. */
+
+/* Have it look by then at the latest; starts it if need be. False: it cannot be started. */
+bool pawl__worker_wake(struct pawl__quorum *quorum, int64_t by_us);
+void pawl__worker_stop(struct pawl__quorum *quorum); /* mutex not held */
+
+/* quorum_guard.c; the quorum's mutex may be held, a client's not. */
+
+/* May this node vote now? Never waits. */
+bool pawl__guard_admits(struct pawl__node *node);
+
+/* Does this tenure of the node count? It does from when on the node was found fit to vote. */
+bool pawl__guard_counts(struct pawl__node *node, uint64_t id);
+
+/* Why a node does not vote. */
+void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);
+
+/* Look at all servers that have been started since the last time. WAITS. Sets the last error if
+ * they make no quorum. */
+pawl_status pawl__guard_review(struct pawl__quorum *quorum);
+void pawl__guard_stop(struct pawl__quorum *quorum);
+
+/* quorum_text.c; each sets the last error and answers the status. */
+pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,
+    const struct pawl__panel *panel, pawl_status status, const char *what);
+pawl_status pawl__quorum_fail(
+    const struct pawl__quorum *quorum, pawl_status status, const char *words);
+
+/* How each node stands now. */
+void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds: what is asked of all nodes, and what follows from the answers.
+ *
+ * A claim is decided as soon as a majority has granted it, or cannot any more, or node_timeout is
+ * over. On failure it is taken back at every node, also at those that have not answered: their own
+ * machines see to it that a late grant is released. On success the claims of slower nodes go on;
+ * what they grant later counts, too.
+ *
+ * Tokens. Each node counts for itself. The greatest of the majority is the hold's; if they differ
+ * it is written back until a majority has it, before anybody is told that the lock is his. So every
+ * later majority meets a node that has counted that far. */
+#include "compound/quorum.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* ===== What the nodes hold ===== */
+
+int64_t pawl__quorum_until(struct pawl__quorum *quorum)
+{
+    int64_t deadlines_us[PAWL__QUORUM_MAX] = {0};
+    for (size_t i = 0; i < quorum->count; i++) {
+        struct pawl__node_hold hold;
+        bool lost = false;
+        if (pawl__node_look(&quorum->nodes[i], &hold, &lost) &&
+            pawl__guard_counts(&quorum->nodes[i], hold.id)) {
+            deadlines_us[i] = hold.deadline_us;
+        }
+    }
+    return pawl__quorum_deadline(deadlines_us, quorum->count);
+}
+
+/* ===== Letting go ===== */
+
+/* Send it, and do not wait for it. */
+static void ask_and_leave(struct pawl__ballot *ballot, enum pawl__request_kind kind, int64_t number)
+{
+    pawl__ballot_ask(ballot, kind, number);
+    pawl__ballot_expire(ballot);
+}
+
+/* A node has no hold when it is asked for one; what it had and lost is released. */
+static void clear(struct pawl__ballot *ballot)
+{
+    struct pawl__node_hold hold;
+    bool lost = false;
+    if (pawl__node_look(ballot->node, &hold, &lost) || lost) {
+        ask_and_leave(ballot, PAWL__WANT_RELEASE, 0);
+    }
+}
+
+static void take_back(struct pawl__panel *panel)
+{
+    pawl__panel_expire(panel);
+    for (size_t i = 0; i < panel->count; i++) {
+        clear(&panel->ballots[i]);
+    }
+    pawl__panel_end(panel);
+}
+
+void pawl__round_sweep(struct pawl__quorum *quorum)
+{
+    take_back(&quorum->panel);
+}
+
+/* A node that has counted less far than the hold's token is told, for the next time. */
+static void let_go_of(struct pawl__ballot *ballot, uint64_t token)
+{
+    struct pawl__node_hold hold;
+    bool lost = false;
+    const bool held = pawl__node_look(ballot->node, &hold, &lost);
+    if (held && hold.token < token && ballot->token < token) {
+        ask_and_leave(ballot, PAWL__WANT_RAISE, (int64_t)token);
+    }
+    if (held || lost) {
+        pawl__ballot_ask(ballot, PAWL__WANT_RELEASE, 0);
+    } else {
+        ballot->vote = PAWL__VOTE_NO;
+        pawl__ballot_note(ballot, PAWL_NOT_HELD);
+    }
+}
+
+pawl_status pawl__round_let_go(struct pawl__quorum *quorum, uint64_t token, bool awaited)
+{
+    struct pawl__panel *panel = &quorum->panel;
+    enum pawl__vote votes[PAWL__QUORUM_MAX];
+    pawl__panel_expire(panel);
+    for (size_t i = 0; i < panel->count; i++) {
+        let_go_of(&panel->ballots[i], token);
+    }
+    pawl_status status = PAWL_OK;
+    if (awaited) {
+        pawl__panel_wait(panel, false, pawl__later(pawl__now_us(), quorum->timeout_us));
+        pawl__panel_votes(panel, votes);
+        status = pawl__votes_release_status(votes, panel->count);
+    }
+    if (status != PAWL_OK) {
+        pawl__quorum_fail_votes(quorum, panel, status,
+            status == PAWL_LOST ? "it was lost before it was released"
+                                : "its release was not confirmed by a majority");
+    }
+    pawl__panel_expire(panel);
+    pawl__panel_end(panel);
+    return status;
+}
+
+/* ===== Claiming ===== */
+
+static void ask_all(struct pawl__quorum *quorum)
+{
+    struct pawl__panel *panel = &quorum->panel;
+    for (size_t i = 0; i < panel->count; i++) {
+        struct pawl__ballot *ballot = &panel->ballots[i];
+        if (pawl__guard_admits(ballot->node)) {
+            pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
+        } else {
+            ballot->vote = PAWL__VOTE_BARRED;
+        }
+    }
+}
+
+static size_t granted_tokens(const struct pawl__panel *panel, uint64_t tokens[PAWL__QUORUM_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < panel->count; i++) {
+        if (panel->ballots[i].vote == PAWL__VOTE_YES) {
+            tokens[count++] = panel->ballots[i].token;
+        }
+    }
+    return count;
+}
+
+/* Nodes that have not answered yet are left out of a vote that is not about their claims, and then
+ * waited for again. */
+static void set_aside(struct pawl__panel *panel, enum pawl__vote from, enum pawl__vote to)
+{
+    for (size_t i = 0; i < panel->count; i++) {
+        struct pawl__ballot *ballot = &panel->ballots[i];
+        if (ballot->vote == from && ballot->request.kind == PAWL__WANT_ACQUIRE &&
+            pawl__ballot_is_out(ballot)) {
+            ballot->vote = to;
+        }
+    }
+}
+
+/* Write the greatest token back. A node that has it has said yes already. */
+static bool raise_tokens(struct pawl__quorum *quorum, uint64_t greatest)
+{
+    struct pawl__panel *panel = &quorum->panel;
+    set_aside(panel, PAWL__VOTE_OPEN, PAWL__VOTE_SILENT);
+    for (size_t i = 0; i < panel->count; i++) {
+        struct pawl__ballot *ballot = &panel->ballots[i];
+        if (ballot->vote == PAWL__VOTE_YES && ballot->token < greatest) {
+            pawl__ballot_ask(ballot, PAWL__WANT_RAISE, (int64_t)greatest);
+            ballot->token = greatest;
+        }
+    }
+    const int64_t deadline_us = pawl__later(pawl__now_us(), quorum->node_timeout_us);
+    const bool raised = pawl__panel_wait(panel, false, deadline_us) == PAWL__CARRIED;
+    set_aside(panel, PAWL__VOTE_SILENT, PAWL__VOTE_OPEN);
+    return raised;
+}
+
+static bool agree_on_token(struct pawl__quorum *quorum, uint64_t *token_out)
+{
+    uint64_t tokens[PAWL__QUORUM_MAX];
+    const size_t count = granted_tokens(&quorum->panel, tokens);
+    const uint64_t greatest = pawl__tokens_greatest(tokens, count);
+    *token_out = greatest;
+    return pawl__tokens_at(tokens, count, greatest) >= pawl__majority(quorum->count) ||
+           raise_tokens(quorum, greatest);
+}
+
+static pawl_status not_claimed(struct pawl__quorum *quorum)
+{
+    const struct pawl__panel *panel = &quorum->panel;
+    enum pawl__vote votes[PAWL__QUORUM_MAX];
+    pawl__panel_votes(panel, votes);
+    const pawl_status status = pawl__votes_acquire_status(votes, panel->count);
+    return pawl__quorum_fail_votes(quorum, panel, status, "no majority grants it");
+}
+
+pawl_status pawl__round_claim(struct pawl__quorum *quorum, uint64_t *token_out)
+{
+    struct pawl__panel *panel = &quorum->panel;
+    const int64_t deadline_us = pawl__later(pawl__now_us(), quorum->node_timeout_us);
+    pawl__panel_begin(panel);
+    ask_all(quorum);
+    pawl_status status = PAWL_OK;
+    if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
+        status = not_claimed(quorum);
+    } else if (!agree_on_token(quorum, token_out)) {
+        status = pawl__quorum_fail_votes(
+            quorum, panel, PAWL_UNAVAILABLE, "its token could not be written back to a majority");
+    } else if (pawl__quorum_until(quorum) <= pawl__now_us()) {
+        status = pawl__quorum_fail_votes(quorum, panel, PAWL_UNAVAILABLE,
+            "it was granted, but the lease was over by then; lease_ms must be longer than the way "
+            "there and back");
+    }
+    if (status != PAWL_OK) {
+        take_back(panel);
+        return status;
+    }
+    pawl__panel_end(panel); /* slower nodes may still grant it */
+    return PAWL_OK;
+}
+
+/* ===== While it is held ===== */
+
+pawl_status pawl__round_extend(struct pawl__quorum *quorum, int64_t lease_us)
+{
+    struct pawl__panel *panel = &quorum->panel;
+    pawl__panel_expire(panel);
+    for (size_t i = 0; i < panel->count; i++) {
+        struct pawl__ballot *ballot = &panel->ballots[i];
+        struct pawl__node_hold hold;
+        bool lost = false;
+        if (pawl__node_look(ballot->node, &hold, &lost)) {
+            pawl__ballot_ask(ballot, PAWL__WANT_EXTEND, lease_us);
+        } else {
+            ballot->vote = PAWL__VOTE_NO;
+            pawl__ballot_note(ballot, PAWL_NOT_HELD);
+        }
+    }
+    const int64_t deadline_us = pawl__later(pawl__now_us(), quorum->timeout_us);
+    pawl_status status = PAWL_OK;
+    if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
+        status = PAWL_UNAVAILABLE;
+        for (size_t i = 0; i < panel->count; i++) {
+            status = panel->ballots[i].request.status == PAWL_INVALID ? PAWL_INVALID : status;
+        }
+        pawl__quorum_fail_votes(quorum, panel, status, "it was not extended by a majority");
+    }
+    pawl__panel_expire(panel);
+    pawl__panel_end(panel);
+    return status;
+}
+
+static void heal(struct pawl__ballot *ballot)
+{
+    struct pawl__node_hold hold;
+    bool lost = false;
+    if (pawl__ballot_is_out(ballot) || pawl__node_look(ballot->node, &hold, &lost) ||
+        !pawl__guard_admits(ballot->node)) {
+        return;
+    }
+    if (lost) {
+        ask_and_leave(ballot, PAWL__WANT_RELEASE, 0);
+    }
+    pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
+}
+
+void pawl__round_heal(struct pawl__quorum *quorum)
+{
+    for (size_t i = 0; i < quorum->count; i++) {
+        heal(&quorum->panel.ballots[i]);
+    }
+    pawl__panel_end(&quorum->panel);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker: one thread for each quorum lock that is used, which
+ *
+ * - looks at the clock while a hold lasts, and tells when it is in danger or lost;
+ * - asks again for what a hold is missing: a server that restarted, or was away, is asked while a
+ *   majority still stands, so that a long hold outlives the restart of one server after another;
+ * - runs asynchronous calls;
+ * - calls back, with no mutex held.
+ *
+ * It is started by the first grant or asynchronous call. Without it nothing is wrong, only late:
+ * every call judges the hold by the clock itself. */
+#include "compound/quorum.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+#define HEAL_LEAST_US 100000
+#define HEAL_MOST_US 5000000
+
+/* ===== Callbacks; mutex held, but not meanwhile ===== */
+
+static void tell(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, pawl_status status)
+{
+    struct pawl_lock *lock = &quorum->lock;
+    const pawl_event_callback callback = status == PAWL_LOST ? lock->on_lost : lock->on_risk;
+    const pawl_event event = {sizeof event, lock, status, hold->token, hold->owner};
+    if (callback == NULL) {
+        return;
+    }
+    hold->telling = true;
+    pthread_mutex_unlock(&quorum->mutex);
+    pawl__in_callback = true;
+    callback(&event, lock->event_arg);
+    pawl__in_callback = false;
+    pthread_mutex_lock(&quorum->mutex);
+    hold->telling = false;
+}
+
+static void forget_if_done(struct pawl__quorum_hold *hold)
+{
+    if (hold->done) {
+        pawl__list_remove(&hold->node);
+        pawl__free(hold);
+    }
+}
+
+static struct pawl__quorum_hold *next_lost(struct pawl__quorum *quorum)
+{
+    for (struct pawl__list *node = quorum->lost.next; node != &quorum->lost; node = node->next) {
+        struct pawl__quorum_hold *hold = PAWL__CONTAINER(node, struct pawl__quorum_hold, node);
+        if (hold->tell_lost) {
+            return hold;
+        }
+    }
+    return NULL;
+}
+
+static void tell_losses(struct pawl__quorum *quorum)
+{
+    struct pawl__quorum_hold *hold = NULL;
+    while ((hold = next_lost(quorum)) != NULL) {
+        hold->tell_lost = false;
+        tell(quorum, hold, PAWL_LOST);
+        forget_if_done(hold);
+    }
+}
+
+/* ===== Watching over a hold; mutex held ===== */
+
+static void tell_risk(struct pawl__quorum *quorum, int64_t left_us)
+{
+    struct pawl__quorum_hold *hold = quorum->held;
+    const bool danger = quorum->renew && left_us < quorum->risk_us;
+    const bool news = danger && !hold->at_risk;
+    hold->at_risk = danger;
+    if (news) {
+        tell(quorum, hold, PAWL_UNAVAILABLE);
+        forget_if_done(hold);
+    }
+}
+
+/* When to look again at a hold that is valid until then. */
+static int64_t next_look(const struct pawl__quorum *quorum, int64_t until_us)
+{
+    int64_t look_us = until_us;
+    if (quorum->renew) {
+        const bool danger = quorum->held->at_risk;
+        look_us = danger ? pawl__now_us() + quorum->lease_us / 12 : until_us - quorum->risk_us;
+        look_us = pawl__min64(look_us, until_us);
+    }
+    return pawl__min64(look_us, quorum->heal_us);
+}
+
+static void heal(struct pawl__quorum *quorum, int64_t now_us)
+{
+    if (now_us < quorum->heal_us || quorum->turn_taken) {
+        return;
+    }
+    const int64_t pause_us = quorum->lease_us / 10;
+    quorum->heal_us = now_us + pawl__max64(pawl__min64(pause_us, HEAL_MOST_US), HEAL_LEAST_US);
+    pawl__round_heal(quorum);
+}
+
+/* Answers when to look next. */
+static int64_t watch_over(struct pawl__quorum *quorum)
+{
+    pawl__quorum_judge(quorum, pawl__now_us());
+    tell_losses(quorum);
+    const int64_t now_us = pawl__now_us();
+    const int64_t until_us = pawl__quorum_judge(quorum, now_us);
+    if (quorum->held == NULL) {
+        if (!quorum->swept && !quorum->turn_taken) {
+            pawl__round_sweep(quorum);
+            quorum->swept = true;
+        }
+        return next_lost(quorum) != NULL ? now_us : PAWL__NEVER;
+    }
+    heal(quorum, now_us);
+    tell_risk(quorum, until_us - now_us);
+    return quorum->held != NULL ? next_look(quorum, until_us) : now_us;
+}
+
+/* ===== Asynchronous calls ===== */
+
+static void run_async(struct pawl__quorum *quorum)
+{
+    struct pawl__list *node = pawl__list_pop(&quorum->asyncs);
+    struct pawl__quorum_async *async = PAWL__CONTAINER(node, struct pawl__quorum_async, node);
+    pthread_mutex_unlock(&quorum->mutex);
+    const pawl_status status = async->kind == PAWL__WANT_ACQUIRE
+                                   ? pawl__quorum_acquire(quorum, &async->wish)
+                                   : pawl__quorum_release(quorum, async->wish.owner);
+    pawl__in_callback = true;
+    async->done(&quorum->lock, status, async->arg);
+    pawl__in_callback = false;
+    pawl__free(async);
+    pthread_mutex_lock(&quorum->mutex);
+}
+
+/* ===== The thread ===== */
+
+static void *work(void *arg)
+{
+    struct pawl__quorum *quorum = arg;
+    pthread_mutex_lock(&quorum->mutex);
+    while (!quorum->worker_stopping || !pawl__list_empty(&quorum->asyncs)) {
+        const int64_t look_us = watch_over(quorum);
+        if (!pawl__list_empty(&quorum->asyncs)) {
+            run_async(quorum);
+            continue;
+        }
+        if (quorum->worker_stopping) {
+            break;
+        }
+        quorum->look_us = look_us;
+        pthread_mutex_unlock(&quorum->mutex);
+        pawl__waiter_sleep(&quorum->alarm, look_us);
+        pthread_mutex_lock(&quorum->mutex);
+    }
+    tell_losses(quorum);
+    pthread_mutex_unlock(&quorum->mutex);
+    return NULL;
+}
+
+bool pawl__worker_wake(struct pawl__quorum *quorum, int64_t by_us)
+{
+    if (!quorum->worker_started && !quorum->worker_stopping) {
+        quorum->worker_started = pawl__thread_start(&quorum->worker, "pawl-quorum", work, quorum);
+    } else if (by_us < quorum->look_us) {
+        pawl__waiter_nudge(&quorum->alarm);
+    }
+    return quorum->worker_started;
+}
+
+void pawl__worker_stop(struct pawl__quorum *quorum)
+{
+    pthread_mutex_lock(&quorum->mutex);
+    quorum->worker_stopping = true;
+    const bool started = quorum->worker_started;
+    pawl__waiter_nudge(&quorum->alarm);
+    pthread_mutex_unlock(&quorum->mutex);
+    if (started) {
+        pthread_join(quorum->worker, NULL);
+    }
+}

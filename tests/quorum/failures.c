@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A quorum lock while servers fail: rows 20, 35 and 36 of the fault matrix, and a server that hangs
+ * in each phase. */
+#include "nodes.h"
+
+#include "support/process.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+static struct nodes nodes; /* six of them, or fewer */
+static struct party ours;
+static struct party theirs;
+
+static int start_nodes(void **state)
+{
+    (void)state;
+    nodes_start(&nodes, 6, false);
+    return 0;
+}
+
+static int begin(void **state)
+{
+    nodes.count = 6;
+    nodes_reset(&nodes);
+    return cleanup_setup(state);
+}
+
+static int end(void **state)
+{
+    nodes.count = 6;
+    for (size_t i = 0; i < nodes.count; i++) {
+        if (process_is_alive(server_pid(nodes.servers[i]))) {
+            server_resume(nodes.servers[i]);
+        }
+    }
+    party_close(&ours);
+    party_close(&theirs);
+    return cleanup_teardown(state);
+}
+
+/* ===== The 2X + 1 rule ===== */
+
+static void survives(size_t count, size_t failures)
+{
+    nodes.count = count;
+    nodes_reset(&nodes);
+    party_open(&ours, &nodes, "?durable=1&timeout=300ms", NULL);
+    for (size_t failed = 0; failed < failures; failed++) {
+        server_kill(nodes.servers[failed]);
+    }
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    assert_true(nodes_holding(&nodes) >= count / 2 + 1);
+    assert_ok(pawl_lock_release(ours.lock));
+    server_kill(nodes.servers[failures]);
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
+    assert_non_null(strstr(pawl_last_error(), server_url(nodes.servers[failures])));
+    const int64_t start_ms = boottime_ms();
+    assert_status(pawl_lock_acquire(ours.lock, 300), PAWL_UNAVAILABLE);
+    assert_true(boottime_ms() - start_ms < 800);
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 2000); /* nothing is left at those that did answer */
+    party_close(&ours);
+}
+
+static void three_survive_one(void **state)
+{
+    (void)state;
+    survives(3, 1);
+}
+
+static void four_survive_one(void **state)
+{
+    (void)state;
+    survives(4, 1);
+}
+
+static void five_survive_two(void **state)
+{
+    (void)state;
+    survives(5, 2);
+}
+
+static void six_survive_two(void **state)
+{
+    (void)state;
+    survives(6, 2);
+}
+
+/* ===== A server that hangs ===== */
+
+/* It costs nothing: the others decide. */
+static void one_hangs_while_it_is_acquired(void **state)
+{
+    (void)state;
+    nodes.count = 3;
+    party_open(&ours, &nodes, NULL, NULL);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_release(ours.lock));
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 1000);
+    server_pause(nodes.servers[1]);
+    const int64_t start_us = boottime_us();
+    for (int i = 0; i < 10; i++) {
+        assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+        assert_ok(pawl_lock_release(ours.lock));
+    }
+    assert_true(boottime_us() - start_us < 10 * 45000); /* each less than the node timeout */
+    server_resume(nodes.servers[1]);
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 5000); /* what it granted late was taken back */
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
+/* Renewals at the majority keep it; when the server is back it is asked for it again. */
+static void one_hangs_while_it_is_held(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 600;
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=200ms", &options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
+    server_pause(nodes.servers[2]);
+    const int64_t end_ms = boottime_ms() + 1500;
+    while (boottime_ms() < end_ms) {
+        assert_true(pawl_lock_remaining_ms(ours.lock) > 0);
+        nap_ms(10);
+    }
+    server_resume(nodes.servers[2]);
+    WAIT_UNTIL(nodes_holding(&nodes) == 3, 5000);
+    server_pause(nodes.servers[0]); /* another one: the healed one counts */
+    const int64_t later_ms = boottime_ms() + 1500;
+    while (boottime_ms() < later_ms) {
+        assert_true(pawl_lock_remaining_ms(ours.lock) > 0);
+        nap_ms(10);
+    }
+    server_resume(nodes.servers[0]);
+    assert_ok(pawl_lock_release(ours.lock));
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 5000);
+}
+
+static void one_hangs_while_it_is_released(void **state)
+{
+    (void)state;
+    nodes.count = 3;
+    party_open(&ours, &nodes, NULL, NULL);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
+    server_pause(nodes.servers[0]);
+    const int64_t start_ms = boottime_ms();
+    assert_ok(pawl_lock_release(ours.lock));
+    assert_true(boottime_ms() - start_ms < 500);
+    assert_int_equal(nodes_holding(&nodes), 0);
+    server_resume(nodes.servers[0]);
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 5000);
+}
+
+struct news {
+    _Atomic int lost;
+    _Atomic int risk;
+    _Atomic int64_t lost_ms;
+};
+
+static void note_lost(const pawl_event *event, void *arg)
+{
+    struct news *news = arg;
+    if (event->status == PAWL_LOST) {
+        atomic_store(&news->lost_ms, boottime_ms());
+        atomic_fetch_add(&news->lost, 1);
+    } else {
+        atomic_fetch_add(&news->risk, 1);
+    }
+}
+
+/* Nobody answers: told in danger once, and lost once, in time. */
+static void a_majority_hangs_while_it_is_held(void **state)
+{
+    (void)state;
+    static struct news news;
+    memset(&news, 0, sizeof news);
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 600;
+    options.on_lost = note_lost;
+    options.on_risk = note_lost;
+    options.event_arg = &news;
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=200ms", &options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
+    server_pause(nodes.servers[1]);
+    server_pause(nodes.servers[2]);
+    WAIT_UNTIL(pawl_lock_remaining_ms(ours.lock) == 0, 1000);
+    const int64_t over_ms = boottime_ms();
+    WAIT_UNTIL(atomic_load(&news.lost) == 1, 200);
+    assert_true(atomic_load(&news.lost_ms) - over_ms < 100);
+    assert_int_equal(atomic_load(&news.risk), 1);
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_LOST);
+    server_resume(nodes.servers[1]);
+    server_resume(nodes.servers[2]);
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 5000);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+    assert_non_null(strstr(pawl_last_error(), "was lost"));
+    assert_status(pawl_lock_release(ours.lock), PAWL_NOT_HELD);
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    assert_ok(pawl_lock_release(ours.lock));
+    assert_int_equal(atomic_load(&news.lost), 1);
+}
+
+/* Two of three hang before they can answer: what the third granted, and what they grant when they
+ * go on, is taken back. */
+static void fewer_than_a_majority_answer(void **state)
+{
+    (void)state;
+    nodes.count = 3;
+    party_open(&ours, &nodes, NULL, NULL);
+    server_pause(nodes.servers[0]);
+    server_pause(nodes.servers[2]);
+    const int64_t start_ms = boottime_ms();
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
+    assert_true(boottime_ms() - start_ms < 500);
+    assert_non_null(strstr(pawl_last_error(), "no answer within 50 ms"));
+    assert_non_null(strstr(pawl_last_error(), "granted"));
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 2000);
+    server_resume(nodes.servers[0]);
+    server_resume(nodes.servers[2]);
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 2000);
+    const int64_t end_ms = boottime_ms() + 1500; /* nor does anything come later */
+    while (boottime_ms() < end_ms) {
+        nap_ms(50);
+    }
+    assert_int_equal(nodes_holding(&nodes), 0);
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
+/* ===== Delays ===== */
+
+/* A grant that takes longer than the lease is none, and is released everywhere. */
+static void a_grant_that_comes_too_late(void **state)
+{
+    (void)state;
+    struct nodes far;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 60;
+    options.node_timeout_ms = 1000;
+    nodes_start(&far, 3, true);
+    party_open(&ours, &far, "?durable=1&timeout=1000ms", &options);
+    for (int i = 0; i < 3; i++) {
+        proxy_set_delay(far.proxies[i], PROXY_TO_CLIENT, 80, 0);
+    }
+    assert_int_equal(pawl_lock_acquire(ours.lock, PAWL_TRY) == PAWL_OK, false);
+    assert_int_equal(pawl_lock_remaining_ms(ours.lock), 0);
+    for (int i = 0; i < 3; i++) {
+        proxy_set_delay(far.proxies[i], PROXY_TO_CLIENT, 0, 0);
+    }
+    WAIT_UNTIL(nodes_holding(&far) == 0, 2000);
+    party_close(&ours);
+}
+
+/* ===== Split votes ===== */
+
+enum { CONTENDERS = 5, ROUNDS = 20 };
+
+static int contend(const struct child_pipes *pipes, const char *arg)
+{
+    struct party party = {.count = 5};
+    char urls[5][64];
+    (void)pipes;
+    if (sscanf(arg, "%63s %63s %63s %63s %63s", urls[0], urls[1], urls[2], urls[3], urls[4]) != 5) {
+        return 2;
+    }
+    for (int i = 0; i < 5; i++) {
+        if (pawl_client_open(urls[i], NULL, &party.clients[i]) != PAWL_OK) {
+            return 3;
+        }
+    }
+    if (pawl_lock_open_quorum(party.clients, 5, NAME, NULL, &party.lock) != PAWL_OK) {
+        return 4;
+    }
+    FILE *counter = fopen(strrchr(arg, ' ') + 1, "r+");
+    if (counter == NULL) {
+        return 5;
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        long number = 0;
+        if (pawl_lock_acquire(party.lock, 60000) != PAWL_OK) {
+            return 6;
+        }
+        rewind(counter);
+        fflush(counter);
+        if (fscanf(counter, "%ld", &number) != 1) {
+            return 7;
+        }
+        rewind(counter);
+        fprintf(counter, "%ld\n", number + 1);
+        fflush(counter);
+        if (pawl_lock_release(party.lock) != PAWL_OK) {
+            return 8;
+        }
+    }
+    fclose(counter);
+    party_close(&party);
+    return 0;
+}
+
+/* Five processes that begin at once add to a number that nothing else guards. */
+static void contenders_do_not_lose_a_count(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/pawl-quorum-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *counter = fdopen(fd, "r+");
+    assert_non_null(counter);
+    fprintf(counter, "0\n");
+    fflush(counter);
+    nodes.count = 5;
+    char arg[512] = "";
+    for (int i = 0; i < 5; i++) {
+        const size_t used = strlen(arg);
+        snprintf(arg + used, sizeof arg - used, "%s?durable=1 ", server_url(nodes.servers[i]));
+    }
+    strncat(arg, path, sizeof arg - strlen(arg) - 1);
+    struct child *children[CONTENDERS];
+    for (int i = 0; i < CONTENDERS; i++) {
+        children[i] = child_start("contend", arg);
+    }
+    for (int i = 0; i < CONTENDERS; i++) {
+        assert_int_equal(child_wait(children[i], 90000), 0);
+        child_free(children[i]);
+    }
+    long number = 0;
+    rewind(counter);
+    assert_int_equal(fscanf(counter, "%ld", &number), 1);
+    fclose(counter);
+    remove(path);
+    assert_int_equal(number, CONTENDERS * ROUNDS);
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 2000);
+}
+
+/* A holder that is killed: the others get it when its lease is over. */
+static void a_holder_that_dies(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 500;
+    nodes.count = 3;
+    party_open(&ours, &nodes, NULL, &options);
+    for (int i = 0; i < 3; i++) { /* as somebody left it who died */
+        free(server_command(nodes.servers[i], "HSET " NAME " dead:1 1"));
+        free(server_command(nodes.servers[i], "PEXPIRE " NAME " 500"));
+    }
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_BUSY);
+    const int64_t start_ms = boottime_ms();
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_FOREVER));
+    assert_true(boottime_ms() - start_ms < 2000);
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(int argc, char *argv[])
+{
+    static const struct child_role roles[] = {{"contend", contend}};
+    child_dispatch(argc, argv, roles, 1);
+    const struct CMUnitTest tests[] = {
+        TEST(three_survive_one),
+        TEST(four_survive_one),
+        TEST(five_survive_two),
+        TEST(six_survive_two),
+        TEST(one_hangs_while_it_is_acquired),
+        TEST(one_hangs_while_it_is_held),
+        TEST(one_hangs_while_it_is_released),
+        TEST(a_majority_hangs_while_it_is_held),
+        TEST(fewer_than_a_majority_answer),
+        TEST(a_grant_that_comes_too_late),
+        TEST(contenders_do_not_lose_a_count),
+        TEST(a_holder_that_dies),
+    };
+    return cmocka_run_group_tests_name("quorum failures", tests, start_nodes, NULL);
+}
