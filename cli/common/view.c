@@ -3,6 +3,7 @@
 #include "common/view.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,48 @@ pawl_status cli_view_take(pawl_client *client, const char *name, struct cli_view
     return status;
 }
 
+/* How many permits are free; asking counts those back whose lease is over. */
+static pawl_status ask_free_permits(pawl_client *client, const char *name, int64_t *free_out)
+{
+    pawl_semaphore *semaphore = NULL;
+    pawl_semaphore_options options = PAWL_SEMAPHORE_OPTIONS_INIT;
+    options.leased = true;
+    pawl_status status = pawl_semaphore_open(client, name, &options, &semaphore);
+    if (status == PAWL_OK) {
+        status = pawl_semaphore_available(semaphore, free_out);
+        pawl_semaphore_close(semaphore);
+    }
+    return status;
+}
+
+/* What is no lock and has no permits out may be a semaphore that nobody uses; what is a lock is
+ * refused by the question. */
+pawl_status cli_view_take_semaphore(
+    pawl_client *client, const char *name, struct cli_view *view_out)
+{
+    int64_t free_permits = 0;
+    pawl_status status = cli_view_take(client, name, view_out);
+    if (status == PAWL_OK && cli_view_lock(view_out)->kind == PAWL_SEMAPHORE) {
+        return PAWL_OK;
+    }
+    if (status == PAWL_OK) {
+        cli_view_free(view_out);
+    } else if (status != PAWL_REFUSED) {
+        return status;
+    }
+    status = ask_free_permits(client, name, &free_permits);
+    if (status == PAWL_OK) {
+        pawl_entry entry = {.kind = PAWL_SEMAPHORE,
+            .permits = free_permits,
+            .free_permits = free_permits,
+            .since_ms = -1,
+            .waiters = -1};
+        snprintf(entry.name, sizeof entry.name, "%s", name);
+        *view_out = (struct cli_view){.holders = CLI_HOLDS_INIT, .unheld = cli_hold_from(&entry)};
+    }
+    return status;
+}
+
 void cli_view_free(struct cli_view *view)
 {
     cli_hold_free(&view->unheld);
@@ -173,6 +216,11 @@ static void add_permit_count(const struct cli_view *view, size_t indent, struct 
 {
     const struct cli_hold *hold = cli_view_lock(view);
     begin_line(text, indent, "permits");
+    if (!hold->held) {
+        cli_text_print(
+            text, "%" PRId64 " free, and none with a lease is out\n", hold->free_permits);
+        return;
+    }
     cli_text_print(text, "%" PRId64 " taken, %" PRId64 " free\n",
         hold->permits - hold->free_permits, hold->free_permits);
 }

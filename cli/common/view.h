@@ -17,6 +17,12 @@ struct cli_view {
 
 /* PAWL_OK, or the last error says why not; then there is nothing to free. */
 pawl_status cli_view_take(pawl_client *client, const char *name, struct cli_view *view_out);
+
+/* The same for a name that is a semaphore's, as the user says: when no permit is out, it cannot be
+ * told from other numbers. */
+pawl_status cli_view_take_semaphore(
+    pawl_client *client, const char *name, struct cli_view *view_out);
+
 void cli_view_free(struct cli_view *view);
 
 /* The lock as its first holder has it, or as nobody does. */

@@ -27,7 +27,8 @@ struct cli_option {
     enum cli_type type;
     void *value;                /* left alone if the option is not given */
     int64_t min, max;           /* of durations and numbers; both 0: any */
-    const char *const *choices; /* ends with NULL */
+    const char *const *choices; /* ends with NULL; "word:N" takes a number for N, min to max */
+    int64_t *count;             /* where that number goes */
     const char *excludes;       /* the name of an option that contradicts this one */
     bool given;                 /* set by cli_options_parse() */
     bool by_letter;             /* as it was given: sentences repeat it so */

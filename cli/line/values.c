@@ -85,11 +85,34 @@ static void list_choices(const char *const *choices, char *out, size_t size)
     }
 }
 
+/* Is the text "word:" and something, where the choice is "word:N"? Then the something. */
+static const char *count_in(const char *choice, const char *text)
+{
+    const char *colon = strchr(choice, ':');
+    const size_t size = colon != NULL ? (size_t)(colon - choice) + 1 : 0;
+    return size > 0 && strncmp(choice, text, size) == 0 ? text + size : NULL;
+}
+
+static int store_count(
+    const struct cli_option *option, int choice, const char *shown, const char *number)
+{
+    char where[CLI_QUOTE_SIZE];
+    const struct cli_option counted = {
+        .type = CLI_NUMBER, .value = option->count, .min = option->min, .max = option->max};
+    snprintf(where, sizeof where, "%s %s", shown, option->choices[choice]);
+    *(int *)option->value = choice;
+    return store_number(&counted, where, number);
+}
+
 static int store_choice(const struct cli_option *option, const char *shown, const char *text)
 {
     struct cli_suggestion suggestion = cli_suggest_for(text, strlen(text));
     const char *nearest = NULL;
     for (int i = 0; option->choices[i] != NULL; i++) {
+        const char *number = count_in(option->choices[i], text);
+        if (number != NULL) {
+            return store_count(option, i, shown, number);
+        }
         if (strcmp(option->choices[i], text) == 0) {
             *(int *)option->value = i;
             return CLI_GO_ON;

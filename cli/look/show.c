@@ -10,16 +10,27 @@
 
 enum { EXIT_HELD = 0, EXIT_FREE = 1 };
 
-static const char help[] = "usage: pawl show [--json] [--quiet] NAME\n"
-                           "\n"
-                           "Show one lock: who holds it, for how long still, who waits.\n"
-                           "\n"
-                           "  --json       one JSON object\n"
-                           "  -q, --quiet  print nothing, answer by the exit status\n"
-                           "  --url URL    where the lock is; see pawl --help\n"
-                           "\n"
-                           "Exit status 0 if it is held, 1 if it is free, 69 if nobody answers:\n"
-                           "  pawl show -q deploy && echo 'somebody is deploying'\n";
+static const char help[] =
+    "usage: pawl show [--json] [--quiet] [--kind semaphore] NAME\n"
+    "\n"
+    "Show one lock: who holds it (readers, writer), for how long still, who waits (the queue of a\n"
+    "fair lock); or a semaphore: which permits are out, and how many are free.\n"
+    "\n"
+    "  --json       one JSON object\n"
+    "  -q, --quiet  print nothing, answer by the exit status\n"
+    "  --kind semaphore  it is one: when no permit is out, it cannot be told from other numbers\n"
+    "  --url URL    where the lock is; see pawl --help\n"
+    "\n"
+    "Exit status 0 if it is held, 1 if it is free, 69 if nobody answers:\n"
+    "  pawl show -q deploy && echo 'somebody is deploying'\n";
+
+static const char *const kinds[] = {"semaphore", NULL};
+
+struct wanted {
+    bool as_json;
+    bool quiet;
+    bool semaphore;
+};
 
 static void print(const struct cli_view *view, bool as_json)
 {
@@ -36,15 +47,16 @@ static void print(const struct cli_view *view, bool as_json)
     }
 }
 
-static int show(pawl_client *client, const char *name, bool quiet, bool as_json)
+static int show(pawl_client *client, const char *name, const struct wanted *wanted)
 {
     struct cli_view view;
-    const pawl_status status = cli_view_take(client, name, &view);
+    const pawl_status status = wanted->semaphore ? cli_view_take_semaphore(client, name, &view)
+                                                 : cli_view_take(client, name, &view);
     if (status != PAWL_OK) {
         return cli_say_failure(status);
     }
-    if (!quiet) {
-        print(&view, as_json);
+    if (!wanted->quiet) {
+        print(&view, wanted->as_json);
     }
     const bool held = cli_view_lock(&view)->held;
     cli_view_free(&view);
@@ -54,11 +66,16 @@ static int show(pawl_client *client, const char *name, bool quiet, bool as_json)
 
 int cli_show(int argc, char **argv)
 {
-    bool as_json = false;
-    bool quiet = false;
+    struct wanted wanted = {false, false, false};
+    int kind = 0;
     struct cli_option options[] = {
-        {.name = "json", .type = CLI_FLAG, .value = &as_json},
-        {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .value = &quiet, .excludes = "json"},
+        {.name = "json", .type = CLI_FLAG, .value = &wanted.as_json},
+        {.name = "quiet",
+            .letter = 'q',
+            .type = CLI_FLAG,
+            .value = &wanted.quiet,
+            .excludes = "json"},
+        {.name = "kind", .type = CLI_CHOICE, .value = &kind, .choices = kinds},
     };
     const struct cli_syntax syntax = {
         .command = "pawl show",
@@ -78,7 +95,8 @@ int cli_show(int argc, char **argv)
         result = cli_backend_open_to_look(&client);
     }
     if (result == CLI_GO_ON) {
-        result = show(client, arguments.operands[0], quiet, as_json);
+        wanted.semaphore = cli_option_given(&syntax, "kind");
+        result = show(client, arguments.operands[0], &wanted);
         pawl_client_close(client);
     }
     return result;

@@ -33,10 +33,14 @@ enum {
     HOLD_SLACK_PARTS = 50,
 };
 
-static const char *quoted_name(const struct run_front *front)
+/* "the lock 'deploy'", "the permit of 'slots'" */
+static const char *what(const struct run_front *front)
 {
-    static char shown[CLI_QUOTE_SIZE];
-    return cli_quote(front->options->name, shown);
+    static char shown[CLI_QUOTE_SIZE + 32];
+    char name[CLI_QUOTE_SIZE];
+    snprintf(shown, sizeof shown, "the %s '%s'", front->options->permits > 0 ? "permit of" : "lock",
+        cli_quote(front->options->name, name));
+    return shown;
 }
 
 /* ===== Leaving ===== */
@@ -69,9 +73,8 @@ static void released(struct run_front *front, const struct run_message *message)
 {
     front->released = true;
     if (message->status == CLI_LOST && front->result != CLI_LOST) {
-        run_say(front,
-            "the lock '%s' was lost before the command ended: others may have run meanwhile",
-            quoted_name(front));
+        run_say(front, "%s was lost before the command ended: others may have run meanwhile",
+            what(front));
         front->result = CLI_LOST;
         front->death_signal = 0;
     } else if (message->status != CLI_OK && message->status != CLI_LOST) {
@@ -88,8 +91,7 @@ static void left(struct run_front *front)
 {
     front->state = RUN_LEFT;
     if (front->tree.child > 0 && !front->released && !front->lost) {
-        run_say(front, "the lock '%s' could not be released; it ends with its lease",
-            quoted_name(front));
+        run_say(front, "%s could not be released; it ends with its lease", what(front));
     }
 }
 
@@ -154,7 +156,7 @@ static void held(struct run_front *front, const struct run_message *message)
         return;
     }
     if (!open_timer(front)) {
-        run_say(front, "no timer to watch the lock '%s': %s", quoted_name(front), strerror(errno));
+        run_say(front, "no timer to watch %s: %s", what(front), strerror(errno));
         run_front_leave(front, CLI_SYSTEM);
         return;
     }
@@ -195,8 +197,7 @@ static void lost(struct run_front *front, const char *why)
     if (front->state == RUN_RUNNING || front->state == RUN_ENDING) {
         char shown[CLI_QUOTE_SIZE];
         end_command(front, run_now_us() + front->options->grace_ms * US_PER_MS);
-        run_say(front, "the lock '%s' is lost: %s; ending the command", quoted_name(front),
-            cli_quote(why, shown));
+        run_say(front, "%s is lost: %s; ending the command", what(front), cli_quote(why, shown));
     }
 }
 
@@ -214,9 +215,9 @@ static void keeper_died(struct run_front *front)
             lost(front, "the process that kept it was killed");
         } else {
             run_say(front,
-                "the process that keeps the lock '%s' was killed; unless the command ends "
+                "the process that keeps %s was killed; unless the command ends "
                 "first, it is ended before the lease is over",
-                quoted_name(front));
+                what(front));
         }
     }
 }
@@ -294,13 +295,11 @@ static void say_why_it_ends(struct run_front *front, int64_t deadline_us)
     const int64_t slack_us = HOLD_SLACK_US + max_us / HOLD_SLACK_PARTS;
     char shown[CLI_DURATION_SIZE];
     if (max_us > 0 && deadline_us + slack_us >= end_us) {
-        run_say(front,
-            "the longest hold of the lock '%s' (--max-hold %s) is over; ending the command",
-            quoted_name(front), cli_duration_show(front->options->max_hold_ms, shown));
+        run_say(front, "the longest hold of %s (--max-hold %s) is over; ending the command",
+            what(front), cli_duration_show(front->options->max_hold_ms, shown));
     } else {
-        run_say(front,
-            "the lock '%s' is about to be lost: it cannot be renewed; ending the command",
-            quoted_name(front));
+        run_say(
+            front, "%s is about to be lost: it cannot be renewed; ending the command", what(front));
     }
 }
 
@@ -418,6 +417,7 @@ static bool begin(struct run_front *front)
         return false;
     }
     cli_url_forget();
+    run_servers_forget(front->options);
     run_link_be_front(&front->link);
     front->tree.front = front_pid;
     front->tree.keeper = front->keeper;

@@ -36,7 +36,7 @@ struct watch {
 static void look(struct run_keeper *keeper, struct watch *watch, int64_t now_us)
 {
     _Atomic int64_t *shared = &keeper->link->shared->deadline_us;
-    const int64_t left_ms = pawl_lock_remaining_ms(keeper->lock);
+    const int64_t left_ms = run_grip_left_ms(&keeper->grip);
     if (left_ms == INT64_MAX) {
         watch->next_us = RUN_NEVER;
         return;
@@ -59,10 +59,8 @@ static void look(struct run_keeper *keeper, struct watch *watch, int64_t now_us)
 static void tell_held(struct run_keeper *keeper)
 {
     struct run_message message = {.word = RUN_HELD};
-    message.token = pawl_lock_token(keeper->lock);
-    if (pawl_lock_owner(keeper->lock, keeper->owner, sizeof keeper->owner) != PAWL_OK) {
-        keeper->owner[0] = '\0'; /* lost already, which is told next */
-    }
+    message.token = run_grip_token(&keeper->grip);
+    run_grip_owner(&keeper->grip, keeper->owner);
     snprintf(message.text, sizeof message.text, "%s", keeper->owner);
     run_link_tell(keeper->link->keeper_fd, &message); /* nothing runs yet that is to be watched */
 }
@@ -72,7 +70,7 @@ static void tell_held(struct run_keeper *keeper)
 /* False: it has to be told again. */
 static bool tell_lost(struct run_keeper *keeper)
 {
-    const bool late = keeper->lost_us >= atomic_load(&keeper->link->shared->deadline_us);
+    const bool late = keeper->grip.lost_us >= atomic_load(&keeper->link->shared->deadline_us);
     const bool told = run_link_say(keeper->link->keeper_fd, RUN_LOST,
         late ? "its time was over" : "somebody broke it, or its data was lost");
     kill(keeper->front, SIGCONT);
@@ -96,8 +94,8 @@ static int64_t watch_front(struct run_keeper *keeper, struct watch *watch, int64
     const int64_t deadline_us = atomic_load(&keeper->link->shared->deadline_us);
     int64_t rescue_us = RUN_NEVER;
     int64_t wake_us = RUN_NEVER;
-    if (keeper->lost) {
-        rescue_us = keeper->lost_us + keeper->options->grace_ms * US_PER_MS + RESCUE_AFTER_US;
+    if (keeper->grip.lost) {
+        rescue_us = keeper->grip.lost_us + keeper->options->grace_ms * US_PER_MS + RESCUE_AFTER_US;
     }
     if (deadline_us != RUN_NEVER) {
         rescue_us = run_min(rescue_us, deadline_us - run_kill_margin_us(keeper->options) / 2);
@@ -131,7 +129,7 @@ static void end_command(struct run_keeper *keeper)
     while (!run_end_step(&end, run_now_us())) {
         run_keeper_pump(keeper, run_end_next_us(&end, run_now_us()));
     }
-    while (!keeper->lost && run_tree_signal(&tree, 0).alive > 0) {
+    while (!keeper->grip.lost && run_tree_signal(&tree, 0).alive > 0) {
         run_keeper_pump(keeper, run_now_us() + REMAINS_PACE_US);
     }
     run_tree_free(&tree);
@@ -150,17 +148,17 @@ bool run_hold(struct run_keeper *keeper)
             return false;
         }
         const int64_t now_us = run_now_us();
-        if (watch.next_us <= now_us && !keeper->lost) {
+        if (watch.next_us <= now_us && !keeper->grip.lost) {
             look(keeper, &watch, now_us);
         }
-        if (keeper->lost && !watch.lost_told) {
+        if (keeper->grip.lost && !watch.lost_told) {
             watch.lost_told = tell_lost(keeper);
         }
         int64_t front_us = watch_front(keeper, &watch, now_us);
-        if (keeper->lost && !watch.lost_told) {
+        if (keeper->grip.lost && !watch.lost_told) {
             front_us = run_min(front_us, now_us + RESCUE_PACE_US);
         }
-        run_keeper_pump(keeper, run_min(front_us, keeper->lost ? RUN_NEVER : watch.next_us));
+        run_keeper_pump(keeper, run_min(front_us, keeper->grip.lost ? RUN_NEVER : watch.next_us));
     }
     if (keeper->front_gone && !keeper->done) {
         end_command(keeper);

@@ -11,7 +11,6 @@
  * the job: the signal goes on to the front, which knows what to do. */
 #include "run/keeper.h"
 
-#include "line/options.h"
 #include "line/say.h"
 
 #include <errno.h>
@@ -20,11 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-enum {
-    NOTES_MAX = 3, /* that wait to be heard */
-    SCHEME_SIZE = 32,
-};
 
 /* ===== Listening ===== */
 
@@ -81,10 +75,10 @@ static void pass_signals_on(const struct run_keeper *keeper)
 void run_keeper_pump(struct run_keeper *keeper, int64_t until_us)
 {
     struct pollfd fds[3] = {{keeper->front_gone ? -1 : keeper->link->keeper_fd, POLLIN, 0},
-        {pawl_client_fd(keeper->client), POLLIN, 0}, {keeper->signals_fd, POLLIN, 0}};
+        {run_grip_fd(&keeper->grip), POLLIN, 0}, {keeper->signals_fd, POLLIN, 0}};
     poll(fds, 3, run_poll_ms(until_us, run_now_us()));
     if (fds[1].revents != 0) {
-        pawl_client_dispatch(keeper->client);
+        run_grip_dispatch(&keeper->grip);
     }
     if (fds[0].revents != 0) {
         listen_to_front(keeper);
@@ -92,66 +86,6 @@ void run_keeper_pump(struct run_keeper *keeper, int64_t until_us)
     if (fds[2].revents != 0) {
         pass_signals_on(keeper);
     }
-}
-
-/* ===== The library ===== */
-
-static void on_lost(const pawl_event *event, void *arg)
-{
-    (void)event;
-    struct run_keeper *keeper = arg;
-    keeper->lost = true;
-    keeper->lost_us = run_now_us();
-}
-
-/* The library warns of servers that may lose locks, for example. */
-static void on_log(pawl_log_level level, const char *message, void *arg)
-{
-    const struct run_keeper *keeper = arg;
-    if (level == PAWL_LOG_WARNING && !keeper->options->quiet) {
-        run_link_talk(keeper->link, RUN_NOTE, message, NOTES_MAX);
-    }
-}
-
-/* The library's own sentence speaks of its C names. */
-static pawl_status explain(struct run_keeper *keeper, pawl_status status, const char *scheme)
-{
-    const struct run_options *options = keeper->options;
-    if (status == PAWL_UNSUPPORTED && options->kind != PAWL_MUTEX) {
-        snprintf(keeper->why, sizeof keeper->why,
-            "--kind %s is not available with %s:; use --kind mutex, or a Redis server (--url)",
-            options->kind_name, scheme);
-    } else if (status != PAWL_OK) {
-        snprintf(keeper->why, sizeof keeper->why, "%s", pawl_last_error());
-    }
-    return status;
-}
-
-static pawl_status open_lock(struct run_keeper *keeper)
-{
-    char scheme[SCHEME_SIZE] = "file";
-    if (cli_url() != NULL) {
-        snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(cli_url(), ":"), cli_url());
-    }
-    const struct run_options *options = keeper->options;
-    pawl_client_options client_options = PAWL_CLIENT_OPTIONS_INIT;
-    client_options.dispatch = true;
-    client_options.log = on_log;
-    client_options.log_arg = keeper;
-    pawl_status status = pawl_client_open(cli_url(), &client_options, &keeper->client);
-    cli_url_forget();
-    if (status != PAWL_OK) {
-        return explain(keeper, status, scheme);
-    }
-    pawl_lock_options lock_options = PAWL_LOCK_OPTIONS_INIT;
-    lock_options.kind = options->kind;
-    lock_options.owner = PAWL_OWNER_HANDLE;
-    lock_options.lease_ms = options->lease_ms;
-    lock_options.max_hold_ms = options->max_hold_ms;
-    lock_options.on_lost = on_lost;
-    lock_options.event_arg = keeper;
-    status = pawl_lock_open(keeper->client, options->name, &lock_options, &keeper->lock);
-    return explain(keeper, status, scheme);
 }
 
 /* ===== Its life ===== */
@@ -182,7 +116,7 @@ static _Noreturn void fail(struct run_keeper *keeper, pawl_status status, const 
     struct run_message message = {.word = RUN_FAILED, .status = cli_exit_of(status)};
     snprintf(message.text, sizeof message.text, "%s", why);
     run_link_tell(keeper->link->keeper_fd, &message);
-    pawl_client_close(keeper->client);
+    run_grip_close(&keeper->grip);
     _exit(0);
 }
 
@@ -190,14 +124,14 @@ static _Noreturn void fail(struct run_keeper *keeper, pawl_status status, const 
  * once more if the release went unheard. */
 static _Noreturn void release(struct run_keeper *keeper)
 {
-    const pawl_status status = pawl_lock_release(keeper->lock);
+    const pawl_status status = run_grip_release(&keeper->grip);
     struct run_message message = {.word = RUN_RELEASED, .status = cli_exit_of(status)};
     if (message.status != CLI_OK && message.status != CLI_LOST) {
-        snprintf(message.text, sizeof message.text, "%s", pawl_last_error());
+        snprintf(message.text, sizeof message.text, "%s", keeper->grip.why);
     }
     run_link_tell(keeper->link->keeper_fd, &message);
     if (atomic_load(&keeper->link->shared->deadline_us) != RUN_NEVER || message.status != CLI_OK) {
-        pawl_client_close(keeper->client);
+        run_grip_close(&keeper->grip);
     }
     _exit(CLI_OK);
 }
@@ -206,14 +140,13 @@ static _Noreturn void release(struct run_keeper *keeper)
 static void pause_keeping(struct run_keeper *keeper, bool held)
 {
     if (held) {
-        pawl_lock_release(keeper->lock);
+        run_grip_release(&keeper->grip);
     }
     atomic_store(&keeper->link->shared->deadline_us, RUN_NEVER);
     run_link_tell(keeper->link->keeper_fd, &(struct run_message){.word = RUN_PAUSED});
     while (keeper->pausing && !keeper->done && !keeper->front_gone) {
         run_keeper_pump(keeper, RUN_NEVER);
     }
-    keeper->lost = false; /* that was another hold */
 }
 
 /* Until the lock is ours. Whoever presses ^Z while it waits is not given it. */
@@ -222,7 +155,7 @@ static void obtain(struct run_keeper *keeper)
     for (;;) {
         const pawl_status status = run_wait(keeper);
         if (keeper->done || keeper->front_gone) {
-            pawl_client_close(keeper->client); /* also releases */
+            run_grip_close(&keeper->grip); /* also releases */
             _exit(0);
         }
         if (keeper->pausing) {
@@ -230,7 +163,7 @@ static void obtain(struct run_keeper *keeper)
         } else if (status == PAWL_OK) {
             return;
         } else {
-            fail(keeper, status, keeper->why);
+            fail(keeper, status, keeper->grip.why);
         }
     }
 }
@@ -259,9 +192,9 @@ _Noreturn void run_keeper(
     detach(link);
     keeper.signals_fd = run_signals_reopen();
     introduce_as(options->command[0]);
-    const pawl_status status = open_lock(&keeper);
+    const pawl_status status = run_grip_open(&keeper.grip, options, link);
     if (status != PAWL_OK) {
-        fail(&keeper, status, keeper.why);
+        fail(&keeper, status, keeper.grip.why);
     }
     obtain(&keeper);
     while (!run_hold(&keeper)) {

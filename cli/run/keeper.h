@@ -4,6 +4,7 @@
 #ifndef PAWL_RUN_KEEPER_H
 #define PAWL_RUN_KEEPER_H
 
+#include "run/grip.h"
 #include "run/link.h"
 #include "run/run.h"
 #include "run/signals.h"
@@ -16,17 +17,11 @@ struct run_keeper {
     struct run_link *link;
     pid_t front;
     bool front_shares; /* it had children before: see struct run_tree */
-    pawl_client *client;
-    pawl_lock *lock;
+    struct run_grip grip;
     bool front_gone;
-    int signals_fd; /* -1: deaf */
-    bool done;      /* the front wants us to release and end */
-    bool pausing;   /* it wants us to stop waiting until it says so */
-    bool answered;
-    pawl_status answer; /* of the asynchronous acquire */
-    char why[RUN_TEXT_SIZE];
-    bool lost;
-    int64_t lost_us;
+    int signals_fd;      /* -1: deaf */
+    bool done;           /* the front wants us to release and end */
+    bool pausing;        /* it wants us to stop waiting until it says so */
     int64_t wait_end_us; /* RUN_NEVER: wait as long as it takes */
     char owner[PAWL_OWNER_SIZE];
 };
@@ -44,7 +39,7 @@ void run_keeper_pump(struct run_keeper *keeper, int64_t until_us);
 bool run_hold(struct run_keeper *keeper);
 
 /* wait.c: wait for the lock, and tell meanwhile who holds it. PAWL_OK: held; PAWL_CANCELED:
- * the front wants no more, or not now. The reason for everything else is in keeper->why. */
+ * the front wants no more, or not now. The reason for everything else is in grip.why. */
 pawl_status run_wait(struct run_keeper *keeper);
 
 #endif

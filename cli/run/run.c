@@ -7,6 +7,7 @@
 #include "common/backend.h"
 #include "line/options.h"
 #include "line/say.h"
+#include "line/secret.h"
 #include "text/duration.h"
 
 #include <stddef.h>
@@ -16,6 +17,7 @@
 enum {
     LEASE_MS_DEFAULT = 30000,
     LEASE_MS_MIN = 500,
+    REDLOCK_LEASE_MS_MAX = 30000, /* the library's max_lease_ms, which all programs must share */
     GRACE_MS_DEFAULT = 5000,
     GRACE_PARTS = 3,               /* of the lease, at most, unless it is given */
     TERM_MARGIN_US = 1 * US_PER_S, /* before KILL's margin and the grace */
@@ -50,7 +52,12 @@ static const char help[] =
     "                       grace + 1s earlier\n"
     "  --grace TIME         from TERM to KILL when the command must end (5s, or a third of the\n"
     "                       lease); less than half the lease\n"
-    "  --kind KIND          mutex (the default), fair, read, write, spin or plain\n"
+    "  --kind KIND          mutex (the default); fair: in the order of asking; read: together "
+    "with\n"
+    "                       others who read; write: alone; semaphore:N: with up to N in all; "
+    "plain\n"
+    "                       or spin: see the manual\n"
+    "  --redlock URL,URL,.. a majority of these servers keeps the lock, instead of one\n"
     "  -q, --quiet          say nothing about waiting and busy locks\n"
     "  --url URL            where the lock is kept; else $PAWL_URL, else files of this machine\n"
     "\n"
@@ -67,7 +74,10 @@ static const char help[] =
     "   71  no processes or memory left       126  the command cannot be executed\n"
     "                                         127  the command was not found\n";
 
-static const char *const kinds[] = {"mutex", "fair", "read", "write", "spin", "plain", NULL};
+static const char *const kinds[] = {
+    "mutex", "fair", "read", "write", "spin", "plain", "semaphore:N", NULL};
+
+enum { KIND_SEMAPHORE = 6 };
 
 _Static_assert(PAWL_MUTEX == 0 && PAWL_FAIR == 1 && PAWL_READ == 2 && PAWL_WRITE == 3 &&
                    PAWL_SPIN == 4 && PAWL_PLAIN == 5,
@@ -82,6 +92,8 @@ struct line {
     int64_t grace_ms; /* -1: not given */
     int64_t busy_status;
     int kind;
+    int64_t permits;
+    char *redlock;
     char *shell_line;
 };
 
@@ -154,6 +166,51 @@ static int choose_command(
     return CLI_GO_ON;
 }
 
+/* Cut the list of URLs at its commas. The argument loses its secrets. */
+static int choose_servers(struct run_options *options, char *list)
+{
+    static char *servers[RUN_SERVERS_MAX];
+    if (list == NULL) {
+        return CLI_GO_ON;
+    }
+    char *rest = strdup(list);
+    cli_secret_wipe(list);
+    if (rest == NULL) {
+        cli_say("no memory for the URLs");
+        return CLI_SYSTEM;
+    }
+    char *url = NULL;
+    while ((url = strsep(&rest, ",")) != NULL) {
+        if (options->server_count == RUN_SERVERS_MAX) {
+            return cli_say_usage("--redlock: more than %d servers", RUN_SERVERS_MAX);
+        }
+        if (url[0] == '\0') {
+            return cli_say_usage("--redlock: a URL is empty; write them with one comma between "
+                                 "two, and a comma inside of one as %%2C");
+        }
+        servers[options->server_count++] = url;
+    }
+    options->servers = servers;
+    return CLI_GO_ON;
+}
+
+/* What only a lock of one server can be. */
+static int check_redlock(const struct run_options *options, int kind)
+{
+    if (options->server_count == 0) {
+        return CLI_GO_ON;
+    }
+    if (kind != PAWL_MUTEX) {
+        return cli_say_usage("--redlock keeps locks of the kind mutex only; leave --kind out");
+    }
+    char lease[CLI_DURATION_SIZE];
+    return options->lease_ms <= REDLOCK_LEASE_MS_MAX
+               ? CLI_GO_ON
+               : cli_say_usage("--lease %s is longer than 30s, after which a server of --redlock "
+                               "that has restarted votes again; give a shorter one",
+                     cli_duration_show(options->lease_ms, lease));
+}
+
 /* ===== The command line ===== */
 
 static int parse(int argc, char **argv, struct line *line, struct cli_arguments *arguments_out)
@@ -186,7 +243,14 @@ static int parse(int argc, char **argv, struct line *line, struct cli_arguments 
             .min = LEASE_MS_MIN,
             .max = DURATION_MS_MAX},
         {.name = "grace", .type = CLI_DURATION, .value = &line->grace_ms, .max = DURATION_MS_MAX},
-        {.name = "kind", .type = CLI_CHOICE, .value = &line->kind, .choices = kinds},
+        {.name = "kind",
+            .type = CLI_CHOICE,
+            .value = &line->kind,
+            .choices = kinds,
+            .count = &line->permits,
+            .min = 1,
+            .max = INT32_MAX},
+        {.name = "redlock", .type = CLI_TEXT, .value = &line->redlock, .excludes = "url"},
         {.name = "quiet", .letter = 'q', .type = CLI_FLAG, .value = &line->quiet},
     };
     const struct cli_syntax syntax = {
@@ -216,15 +280,22 @@ int cli_run(int argc, char **argv)
     }
     struct run_options options = {
         .name = arguments.operands[0],
-        .kind = (pawl_kind)line.kind,
+        .kind = line.kind != KIND_SEMAPHORE ? (pawl_kind)line.kind : PAWL_MUTEX,
         .kind_name = kinds[line.kind],
+        .permits = line.permits,
         .wait_ms = line.no_wait ? PAWL_TRY : line.wait_ms,
         .lease_ms = line.lease_ms,
         .max_hold_ms = line.max_hold_ms,
         .busy_status = (int)line.busy_status,
         .quiet = line.quiet,
     };
-    result = check_name(options.name);
+    result = choose_servers(&options, line.redlock);
+    if (result == CLI_GO_ON) {
+        result = check_name(options.name);
+    }
+    if (result == CLI_GO_ON) {
+        result = check_redlock(&options, line.kind);
+    }
     if (result == CLI_GO_ON) {
         result = choose_command(&options, line.shell_line, &arguments);
     }

@@ -12,7 +12,8 @@
  * the time, until when the lock is sure, lies in a page of memory that both see.
  *
  * Files: run.c (options), front.c with job.c (signals and stops), child.c (starting the
- * command), end.c with tree.c (ending it), keeper.c with hold.c, link.c (what
+ * command), end.c with tree.c (ending it), keeper.c with wait.c, hold.c and grip.c (what it
+ * holds), link.c (what
  * the two say to each other), signals.c. */
 #ifndef PAWL_RUN_RUN_H
 #define PAWL_RUN_RUN_H
@@ -21,9 +22,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #define RUN_NEVER INT64_MAX
+
+enum { RUN_SERVERS_MAX = 15 }; /* as pawl_lock_open_quorum() has it */
 
 enum { US_PER_MS = 1000, US_PER_S = 1000000, NS_PER_US = 1000 };
 
@@ -32,6 +36,9 @@ struct run_options {
     char **command; /* as execvp takes it */
     pawl_kind kind;
     const char *kind_name; /* as it was written */
+    int64_t permits;       /* of a semaphore; 0: it is a lock */
+    char **servers;        /* URLs of a lock that a majority keeps; wiped once they are used */
+    size_t server_count;   /* 0: it is kept where --url says */
     int64_t wait_ms;       /* as pawl_lock_acquire() takes it */
     int64_t lease_ms;
     int64_t max_hold_ms; /* 0: no limit */
@@ -66,6 +73,14 @@ static inline int run_poll_ms(int64_t until_us, int64_t now_us)
     }
     const int64_t left_ms = until_us > now_us ? (until_us - now_us) / US_PER_MS + 1 : 0;
     return left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
+}
+
+/* Wipe the URLs of the servers. */
+static inline void run_servers_forget(const struct run_options *options)
+{
+    for (size_t i = 0; i < options->server_count; i++) {
+        explicit_bzero(options->servers[i], strlen(options->servers[i]));
+    }
 }
 
 /* The front's whole life; the keeper is forked inside. Gives the exit status. */

@@ -45,7 +45,8 @@ static void describe(
     char duration[CLI_DURATION_SIZE];
     cli_quote(keeper->options->name, name);
     if (entry == NULL || !entry->held) {
-        snprintf(out, size, "waiting for '%s'", name);
+        snprintf(out, size, "waiting for %s'%s'",
+            keeper->options->permits > 0 ? "a permit of " : "", name);
         return;
     }
     describe_holder(entry, holder, sizeof holder);
@@ -65,26 +66,20 @@ static void describe(
         entry->kind == PAWL_READ ? " and maybe other readers" : "", lease, queue, patience);
 }
 
+/* Of several servers none is asked: one that is down would keep us. Permits are nobody's. */
 static void tell_holder(struct run_keeper *keeper)
 {
     static pawl_entry entry;
     char text[RUN_TEXT_SIZE];
     entry.size = sizeof entry;
-    const pawl_status status = pawl_client_look(keeper->client, keeper->options->name, &entry);
-    describe(keeper, status == PAWL_OK ? &entry : NULL, text, sizeof text);
+    const struct run_grip *grip = &keeper->grip;
+    const bool known = grip->client_count == 1 && grip->semaphore == NULL &&
+                       pawl_client_look(grip->clients[0], keeper->options->name, &entry) == PAWL_OK;
+    describe(keeper, known ? &entry : NULL, text, sizeof text);
     run_link_talk(keeper->link, RUN_HOLDER, text, 0);
 }
 
 /* ===== Waiting ===== */
-
-static void on_answer(pawl_lock *lock, pawl_status status, void *arg)
-{
-    (void)lock;
-    struct run_keeper *keeper = arg;
-    keeper->answered = true;
-    keeper->answer = status;
-    snprintf(keeper->why, sizeof keeper->why, "%s", pawl_last_error());
-}
 
 static bool unwanted(const struct run_keeper *keeper)
 {
@@ -97,14 +92,14 @@ static pawl_status await_answer(struct run_keeper *keeper)
 {
     int64_t look_us = keeper->options->tells ? run_now_us() + LOOK_FIRST_US : RUN_NEVER;
     bool canceled = false;
-    for (int looks = 0; !keeper->answered;) {
+    for (int looks = 0; !keeper->grip.answered;) {
         run_keeper_pump(keeper, canceled ? RUN_NEVER : look_us);
-        if (keeper->answered) {
+        if (keeper->grip.answered) {
             break;
         }
         if (unwanted(keeper) && !canceled) {
             canceled = true;
-            pawl_lock_cancel(keeper->lock);
+            run_grip_cancel(&keeper->grip);
         }
         const int64_t now_us = run_now_us();
         if (!canceled && now_us >= look_us) {
@@ -112,7 +107,7 @@ static pawl_status await_answer(struct run_keeper *keeper)
             look_us = now_us + (looks++ < LOOKS_OFTEN ? LOOK_OFTEN_US : LOOK_SELDOM_US);
         }
     }
-    return keeper->answer;
+    return keeper->grip.answer;
 }
 
 static int64_t wait_left_ms(const struct run_keeper *keeper)
@@ -124,19 +119,15 @@ static int64_t wait_left_ms(const struct run_keeper *keeper)
     return left_ms > 0 ? left_ms : PAWL_TRY;
 }
 
+/* Servers of a majority that have restarted are refused for a while. */
 pawl_status run_wait(struct run_keeper *keeper)
 {
-    pawl_status status = pawl_lock_acquire(keeper->lock, PAWL_TRY);
-    snprintf(keeper->why, sizeof keeper->why, "%s", pawl_last_error());
-    const bool temporary = status == PAWL_BUSY || status == PAWL_UNAVAILABLE;
+    pawl_status status = run_grip_try(&keeper->grip);
+    const bool temporary = status == PAWL_BUSY || status == PAWL_UNAVAILABLE ||
+                           (status == PAWL_REFUSED && keeper->grip.client_count > 1);
     if (!temporary || wait_left_ms(keeper) == PAWL_TRY) {
         return status;
     }
-    keeper->answered = false;
-    status = pawl_lock_acquire_async(keeper->lock, wait_left_ms(keeper), on_answer, keeper);
-    if (status != PAWL_OK) {
-        snprintf(keeper->why, sizeof keeper->why, "%s", pawl_last_error());
-        return status;
-    }
-    return await_answer(keeper);
+    status = run_grip_start(&keeper->grip, wait_left_ms(keeper));
+    return status == PAWL_OK ? await_answer(keeper) : status;
 }

@@ -40,7 +40,8 @@ SKIPPED = 77
 # For the commands of a case. `hold` and `queue` start programs that hold a lock or wait for it, and
 # come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind. `let_go`
 # ends them all, `let_go_of NAME` one. `until_true` waits for a condition. `redis` is redis-cli on
-# the case's server.
+# the case's server. `three_servers` starts three more, which `servers` names by their URLs, and
+# `durable` with the promise that they lose nothing; `server_pid 2` is the process of one of them.
 PRELUDE = r"""
 until_true() {
     local end=$((SECONDS + 20))
@@ -78,6 +79,18 @@ let_go() {
     : >"$CASE_PIDS"
 }
 redis() { redis-cli -s "$REDIS_SOCKET" "$@"; }
+three_servers() {
+    local i
+    for i in 1 2 3; do
+        setsid redis-server --port 0 --unixsocket "$CASE_DIR/$i.sock" --save '' --dir "$CASE_DIR" \
+            >/dev/null 2>&1 </dev/null &
+        printf '%s server-%s\n' "$!" "$i" >>"$CASE_PIDS"
+        until_true redis-cli -s "$CASE_DIR/$i.sock" ping
+    done
+}
+server_pid() { sed -n "s/ server-$1\$//p" "$CASE_PIDS"; }
+servers=redis+unix://$CASE_DIR/1.sock,redis+unix://$CASE_DIR/2.sock,redis+unix://$CASE_DIR/3.sock
+durable=${servers//.sock/.sock?durable=1}
 """
 
 
