@@ -46,6 +46,7 @@ bool group_handoff(struct bench *bench);
 bool group_kinds(struct bench *bench);
 bool group_handover(struct bench *bench);
 bool group_file(struct bench *bench);
+bool group_redlock(struct bench *bench);
 bool group_memory(struct bench *bench);
 bool group_renewal(struct bench *bench);
 

@@ -31,6 +31,7 @@ static const struct group groups[] = {
     {"file", "the file engine", false, group_file},
     {"latency", "latency of a free lock", true, group_latency},
     {"handover", "latency of a hand-over", false, group_handover},
+    {"redlock", "Redlock at servers that are far away", false, group_redlock},
     {"memory", "memory of holds and waiters", false, group_memory},
     {"renewal", "renewing many held locks", false, group_renewal},
 };

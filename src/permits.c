@@ -195,15 +195,16 @@ static void acquisition_free(struct acquisition *acquisition)
     pawl__free(acquisition);
 }
 
-static pawl_status prepare(
-    pawl_semaphore *semaphore, size_t count, struct acquisition **acquisition_out)
+/* NULL: no memory, or no randomness; sets the last error. */
+static struct acquisition *prepare(pawl_semaphore *semaphore, size_t count)
 {
     struct acquisition *acquisition = pawl__alloc(sizeof *acquisition);
     struct pawl__permit_id *ids = pawl__alloc(count * sizeof *ids);
     if (acquisition == NULL || ids == NULL || !pawl__random_bytes(ids, count * sizeof *ids)) {
         pawl__free(acquisition);
         pawl__free(ids);
-        return pawl__fail(PAWL_NO_MEMORY, "no memory or randomness for %zu permits", count);
+        pawl__fail(PAWL_NO_MEMORY, "no memory or randomness for %zu permits", count);
+        return NULL;
     }
     acquisition->ids = ids;
     acquisition->count = count;
@@ -211,11 +212,11 @@ static pawl_status prepare(
     for (size_t i = 0; i < count && semaphore->leases.lease_us > 0; i++) {
         if (!permit_new(semaphore, &ids[i], &acquisition->permits)) {
             acquisition_free(acquisition);
-            return pawl__fail(PAWL_NO_MEMORY, "no memory for %zu permits", count);
+            pawl__fail(PAWL_NO_MEMORY, "no memory for %zu permits", count);
+            return NULL;
         }
     }
-    *acquisition_out = acquisition;
-    return PAWL_OK;
+    return acquisition;
 }
 
 /* Check the arguments and fill the request. */
@@ -230,17 +231,20 @@ static pawl_status begin(pawl_semaphore *semaphore, size_t count, int64_t wait_m
     if (status == PAWL_OK) {
         status = pawl__check_wait(wait_ms, &request->wait_us);
     }
-    if (status == PAWL_OK) {
-        status = prepare(semaphore, count, acquisition_out);
+    if (status != PAWL_OK) {
+        return status;
     }
-    if (status == PAWL_OK) {
-        request->verb = PAWL__TALLY_TAKE;
-        request->amount = (int64_t)count;
-        request->ids = (*acquisition_out)->ids;
-        request->permits = &(*acquisition_out)->permits;
-        request->lease_us = semaphore->lease_us;
+    struct acquisition *acquisition = prepare(semaphore, count);
+    if (acquisition == NULL) {
+        return PAWL_NO_MEMORY;
     }
-    return status;
+    request->verb = PAWL__TALLY_TAKE;
+    request->amount = (int64_t)count;
+    request->ids = acquisition->ids;
+    request->permits = &acquisition->permits;
+    request->lease_us = semaphore->lease_us;
+    *acquisition_out = acquisition;
+    return PAWL_OK;
 }
 
 pawl_status pawl_permit_acquire(

@@ -96,9 +96,9 @@ static pawl_status run(struct pawl_lock *lock, struct pawl__request *request)
     case PAWL__WANT_BREAK:
         status = pawl__quorum_break(quorum);
         break;
-    case PAWL__WANT_TALLY:
     case PAWL__WANT_RAISE:
-        status = pawl__fail(PAWL_UNSUPPORTED, "a quorum raises its tokens itself");
+    case PAWL__WANT_TALLY:
+        status = pawl__fail(PAWL_UNSUPPORTED, "nobody asks this of a quorum");
         break;
     }
     count_hold(lock, request->kind, status);
