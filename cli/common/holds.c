@@ -122,6 +122,11 @@ const char *cli_kind_name(pawl_kind kind)
     return "unknown";
 }
 
+bool cli_kind_is_shared(pawl_kind kind)
+{
+    return kind == PAWL_READ || kind == PAWL_WRITE || kind == PAWL_SEMAPHORE;
+}
+
 void cli_hold_add_who(const struct cli_hold *hold, struct cli_text *text)
 {
     if (hold->host[0] == '\0' && hold->pid == 0) {

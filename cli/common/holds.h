@@ -53,6 +53,9 @@ void cli_hold_free(struct cli_hold *hold);
 /* "mutex" */
 const char *cli_kind_name(pawl_kind kind);
 
+/* Can several hold it at a time? */
+bool cli_kind_is_shared(pawl_kind kind);
+
 /* Who holds it, for people and safe to show: "db7:2231 backup.sh", or the owner string if that is
  * all that is known. */
 void cli_hold_add_who(const struct cli_hold *hold, struct cli_text *text);

@@ -55,18 +55,12 @@ static bool collect_waiter(const pawl_waiter *waiter, void *arg)
     return true;
 }
 
-/* Does one entry tell of one holder among several? */
-static bool is_shared(pawl_kind kind)
-{
-    return kind == PAWL_READ || kind == PAWL_WRITE || kind == PAWL_SEMAPHORE;
-}
-
 /* Everybody who holds it. */
 static pawl_status take_holders(
     pawl_client *client, const pawl_entry *entry, struct cli_holds *holders)
 {
     pawl_status status = PAWL_OK;
-    if (entry->held && is_shared(entry->kind)) {
+    if (entry->held && cli_kind_is_shared(entry->kind)) {
         struct cli_text pattern = CLI_TEXT_INIT;
         pattern_of(entry->name, &pattern);
         status = pawl_client_list(client, cli_text_string(&pattern), cli_holds_collect, holders);

@@ -168,7 +168,8 @@ void top_model_list_begin(struct top_model *model, int64_t now_ms)
 static void list_entry(
     struct top_model *model, struct top_lock *lock, const pawl_entry *entry, int64_t now_ms)
 {
-    const bool same = lock->holders > 0 && strcmp(lock->hold.holder, entry->holder) == 0;
+    const bool same = lock->holders > 0 && (cli_kind_is_shared(entry->kind) ||
+                                               strcmp(lock->hold.holder, entry->holder) == 0);
     lock->holders_listed++;
     if (lock->holders_listed > 1 || lock->changed_ms > model->listing_ms) {
         return; /* one of several is enough to show; an event knows better */
@@ -230,12 +231,29 @@ void top_model_list_end(struct top_model *model, int64_t now_ms)
 static void acquired(
     struct top_model *model, struct top_lock *lock, const pawl_watch_event *event, int64_t now_ms)
 {
+    const bool joins = lock->holders > 0 && cli_kind_is_shared(event->entry.kind);
     count_waiting(lock, now_ms);
     take_hold(lock, &event->entry);
-    begin_hold(lock, now_ms, true);
+    if (joins) { /* the time in which somebody holds it has begun before */
+        lock->holders++;
+        lock->changed_ms = now_ms;
+    } else {
+        begin_hold(lock, now_ms, true);
+    }
     lock->acquired++;
     rate_count(&lock->rate, now_ms);
     rate_count(&model->acquired, now_ms);
+}
+
+/* One of several may leave others behind. */
+static void released(struct top_lock *lock, int64_t now_ms)
+{
+    if (lock->holders > 1 && cli_kind_is_shared(lock->hold.kind)) {
+        lock->holders--;
+        lock->changed_ms = now_ms;
+    } else {
+        end_hold(lock, now_ms);
+    }
 }
 
 void top_model_event(struct top_model *model, const pawl_watch_event *event, int64_t now_ms)
@@ -245,7 +263,7 @@ void top_model_event(struct top_model *model, const pawl_watch_event *event, int
     if (lock != NULL && event->change == PAWL_ACQUIRED) {
         acquired(model, lock, event, now_ms);
     } else if (lock != NULL) {
-        end_hold(lock, now_ms);
+        released(lock, now_ms);
         rate_count(&model->released, now_ms);
         model->expired += event->change == PAWL_EXPIRED;
     }
