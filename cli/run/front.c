@@ -78,7 +78,7 @@ static void released(struct run_front *front, const struct run_message *message)
         front->result = CLI_LOST;
         front->death_signal = 0;
     } else if (message->status != CLI_OK && message->status != CLI_LOST) {
-        run_say(front, "%s; the lock ends with its lease", message->text);
+        run_say(front, "%s; it ends with its lease", message->text);
     }
     /* The keeper of a lock in files may take 20 ms to end, for the kernel is slow to end an
      * inotify watch. Whoever waits for us shall not wait for that. */

@@ -321,7 +321,7 @@ pawl_status run_grip_release(struct run_grip *grip)
 /* A lock of several servers should be closed before their clients. */
 void run_grip_close(struct run_grip *grip)
 {
-    if (grip->client_count > 1) {
+    if (grip->options->server_count > 0) {
         pawl_lock_close(grip->lock);
     }
     for (size_t i = 0; i < grip->client_count; i++) {

@@ -73,7 +73,7 @@ static void tell_holder(struct run_keeper *keeper)
     char text[RUN_TEXT_SIZE];
     entry.size = sizeof entry;
     const struct run_grip *grip = &keeper->grip;
-    const bool known = grip->client_count == 1 && grip->semaphore == NULL &&
+    const bool known = keeper->options->server_count == 0 && grip->semaphore == NULL &&
                        pawl_client_look(grip->clients[0], keeper->options->name, &entry) == PAWL_OK;
     describe(keeper, known ? &entry : NULL, text, sizeof text);
     run_link_talk(keeper->link, RUN_HOLDER, text, 0);
@@ -124,7 +124,7 @@ pawl_status run_wait(struct run_keeper *keeper)
 {
     pawl_status status = run_grip_try(&keeper->grip);
     const bool temporary = status == PAWL_BUSY || status == PAWL_UNAVAILABLE ||
-                           (status == PAWL_REFUSED && keeper->grip.client_count > 1);
+                           (status == PAWL_REFUSED && keeper->options->server_count > 0);
     if (!temporary || wait_left_ms(keeper) == PAWL_TRY) {
         return status;
     }
