@@ -352,7 +352,9 @@ static bool is_holder(pawl_lock *lock, const char *holder)
         return false;
     }
     write_owner(lock->client, hold.id, owner);
-    return strcmp(owner, holder) == 0;
+    const size_t size = strlen(owner);
+    return strncmp(owner, holder, size) == 0 &&
+           (holder[size] == '\0' || strcmp(holder + size, ":write") == 0);
 }
 
 /* A thread that ends is looked for among the holders only if it may be one. */

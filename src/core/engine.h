@@ -70,7 +70,7 @@ enum pawl__op_kind {
     PAWL__OP_RELEASE, /* if tenure `id` holds: free the lock and wake who waits. FAIR: whether or
                          not it holds, take it out of the queue */
     PAWL__OP_PASS,    /* if tenure `id` holds: give the lock to tenure `heir_id`, see `offer` */
-    PAWL__OP_INSPECT, /* fill op->info */
+    PAWL__OP_INSPECT, /* fill op->info. Of several holders, tell of tenure `id` if it is one */
     PAWL__OP_BREAK,   /* free the lock, whoever holds it, and wake who waits */
     PAWL__OP_TALLY,   /* count: see struct pawl__tally_ask */
     PAWL__OP_RAISE,   /* let the token counter be `token` at least, so that the next one is greater;

@@ -36,6 +36,9 @@ void pawl__errand_start(
     errand->op.core = errand;
     errand->op.info = &errand->info;
     errand->info.size = sizeof errand->info;
+    const struct pawl__tenure *hold =
+        pawl__hold_find(machine, errand->name, request->owner, now_us);
+    errand->op.id = hold != NULL ? hold->id : 0;
     request->errand = errand;
     request->phase = PAWL__ASKING;
     pawl__timer_set(&machine->timers, &request->timer, request->end_us);
@@ -47,6 +50,14 @@ void pawl__errand_start(
 void pawl__errand_leave(struct pawl__errand *errand)
 {
     errand->request = NULL;
+}
+
+/* What was broken may have been ours, and there may be many of us who read. */
+static void look_at_ours(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    for (struct pawl__list *node = name->holds.next; node != &name->holds; node = node->next) {
+        pawl__hold_look(machine, PAWL__CONTAINER(node, struct pawl__tenure, node), now_us);
+    }
 }
 
 void pawl__errand_answered(
@@ -63,8 +74,8 @@ void pawl__errand_answered(
         }
         pawl__finish(machine, request, answered ? yes_or_no : op->status, pawl__take_error(op));
     }
-    if (op->kind == PAWL__OP_BREAK && name->active != NULL) {
-        pawl__hold_look(machine, name->active, now_us); /* it may have been ours */
+    if (op->kind == PAWL__OP_BREAK) {
+        look_at_ours(machine, name, now_us);
     }
     name->errands--;
     pawl__touch(machine, name);

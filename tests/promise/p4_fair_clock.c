@@ -166,6 +166,24 @@ static void a_dead_head_stops_nobody_for_long(void **state)
     assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
 }
 
+/* One of us breaks the lock of another of us, who learns it at once. */
+static void a_break_of_ours_is_looked_into(void **state)
+{
+    (void)state;
+    static struct pawl__request breaks;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    memset(&breaks, 0, sizeof breaks);
+    breaks.kind = PAWL__WANT_BREAK;
+    breaks.handle = &handle;
+    breaks.owner = OTHER;
+    breaks.end_us = stage.now_us + TIMEOUT_US;
+    pawl__machine_start(&stage.machine, &breaks, stage.now_us);
+    stage_pass(&stage, 0);
+    assert_int_equal(clock_ended(&breaks), PAWL_OK);
+    assert_int_equal(stage.notice_count, 1);
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_LOST);
+}
+
 /* ===== Nothing stays in the queue ===== */
 
 static void a_try_stands_in_no_queue(void **state)
@@ -317,6 +335,7 @@ int main(void)
         CASE(begin, an_ear_that_failed_is_opened_again),
         CASE(begin, who_asks_while_all_are_called_asks_again),
         CASE(begin, a_dead_head_stops_nobody_for_long),
+        CASE(begin, a_break_of_ours_is_looked_into),
         CASE(begin, a_try_stands_in_no_queue),
         CASE(begin, a_wait_that_ends_leaves_the_queue_at_once),
         CASE(begin, who_gives_up_its_turn_calls_the_next),

@@ -131,8 +131,11 @@ static void a_close_releases_what_is_held(void **state)
     assert_ok(pawl_lock_release(theirs.lock));
 }
 
+static _Atomic int about_to_wait;
+
 static void *wait_for_it(void *arg)
 {
+    atomic_fetch_add(&about_to_wait, 1);
     return (void *)(intptr_t)pawl_lock_acquire(arg, PAWL_FOREVER);
 }
 
@@ -142,10 +145,12 @@ static void a_close_ends_waits(void **state)
     pthread_t threads[3];
     open_ours(NULL);
     assert_ok(pawl_lock_acquire(theirs.lock, PAWL_TRY));
+    atomic_store(&about_to_wait, 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, wait_for_it, ours.lock), 0);
     }
-    nap_ms(30);
+    WAIT_UNTIL(atomic_load(&about_to_wait) == 3, 10000);
+    nap_ms(200); /* from there into the call, which nobody can see from outside */
     assert_ok(pawl_lock_close(ours.lock));
     ours.lock = NULL;
     for (int i = 0; i < 3; i++) {

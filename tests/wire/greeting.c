@@ -51,11 +51,7 @@ static void every_script_of_a_mutex_is_loaded(void **state)
     talk_client(NULL);
     const struct pawl__script *const scripts[] = {&pawl__script_acquire, &pawl__script_renew,
         &pawl__script_count, &pawl__script_release, &pawl__script_pass, &pawl__script_inspect,
-        &pawl__script_break, &pawl__script_rights, &pawl__script_introduce,
-        &pawl__script_acquire_plain, &pawl__script_check_plain, &pawl__script_release_plain,
-        &pawl__script_renew_plain, &pawl__script_inspect_plain, &pawl__script_break_plain,
-        &pawl__script_acquire_read, &pawl__script_acquire_write, &pawl__script_check_shared,
-        &pawl__script_release_shared, &pawl__script_renew_shared, &pawl__script_break_shared};
+        &pawl__script_break, &pawl__script_rights, &pawl__script_introduce};
     assert_int_equal(scripted_count(scripted, "SCRIPT LOAD *"), COUNT(scripts));
     for (size_t i = 0; i < COUNT(scripts); i++) {
         size_t found = 0;

@@ -294,7 +294,7 @@ static void pass(struct pawl__memory_table *table, struct pawl__memory_client *c
     }
 }
 
-static void inspect(
+static void inspect(const struct pawl__memory_client *client,
     const struct pawl__memory_entry *entry, const struct pawl__op *op, int64_t now_us)
 {
     pawl_lock_info *info = op->info;
@@ -304,7 +304,7 @@ static void inspect(
     info->token = entry != NULL ? entry->token + entry->token_more : 0;
     info->holder[0] = '\0';
     if (info->held && !pawl__list_empty(&entry->shares)) {
-        pawl__memory_share_inspect(entry, info);
+        pawl__memory_share_inspect(entry, client, op->id, info);
     } else if (info->held) {
         snprintf(info->holder, sizeof info->holder, "%s:%llu", entry->uuid,
             (unsigned long long)entry->id);
@@ -489,7 +489,7 @@ static void apply(struct pawl__memory_table *table, struct pawl__memory_client *
         pass(table, client, entry, op, now_us);
         break;
     case PAWL__OP_INSPECT:
-        inspect(entry, op, now_us);
+        inspect(client, entry, op, now_us);
         op->answer = PAWL__DONE;
         break;
     case PAWL__OP_BREAK:

@@ -34,6 +34,7 @@ void pawl__memory_shares_expire(struct pawl__memory_entry *entry, int64_t now_us
 void pawl__memory_shares_end(struct pawl__memory_entry *entry); /* all of them */
 
 /* The first of the shares, of which there is one, as the holder. */
-void pawl__memory_share_inspect(const struct pawl__memory_entry *entry, pawl_lock_info *info);
+void pawl__memory_share_inspect(const struct pawl__memory_entry *entry,
+    const struct pawl__memory_client *client, uint64_t id, pawl_lock_info *info);
 
 #endif

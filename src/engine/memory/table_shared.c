@@ -16,7 +16,7 @@
 /* ===== Shares ===== */
 
 static struct pawl__memory_share *share_find(
-    struct pawl__memory_entry *entry, const struct pawl__memory_client *client, uint64_t id)
+    const struct pawl__memory_entry *entry, const struct pawl__memory_client *client, uint64_t id)
 {
     if (entry == NULL) {
         return NULL;
@@ -69,9 +69,13 @@ void pawl__memory_shares_end(struct pawl__memory_entry *entry)
     }
 }
 
-void pawl__memory_share_inspect(const struct pawl__memory_entry *entry, pawl_lock_info *info)
+void pawl__memory_share_inspect(const struct pawl__memory_entry *entry,
+    const struct pawl__memory_client *client, uint64_t id, pawl_lock_info *info)
 {
-    const struct pawl__memory_share *share = pawl__memory_share_of(entry->shares.next);
+    const struct pawl__memory_share *share = share_find(entry, client, id);
+    if (share == NULL) {
+        share = pawl__memory_share_of(entry->shares.next);
+    }
     info->hold_count = share->count;
     snprintf(info->holder, sizeof info->holder, "%s:%llu%s", share->uuid,
         (unsigned long long)share->id, share->writes ? ":write" : "");

@@ -25,7 +25,7 @@ void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int6
     head_init(&commands->count, &pawl__script_count, 1, 2);
     head_init(&commands->release, &pawl__script_release, 1, 2);
     head_init(&commands->pass, &pawl__script_pass, 2, 7);
-    head_init(&commands->inspect, &pawl__script_inspect, 2, 0);
+    head_init(&commands->inspect, &pawl__script_inspect, 2, 1);
     head_init(&commands->break_up, &pawl__script_break, 1, 1);
     head_init(&commands->raise, &pawl__script_raise, 1, 2);
     pawl__family_scripts_init(commands->families);
@@ -111,7 +111,11 @@ static bool put_inspect(const struct pawl__commands *commands, struct pawl__buff
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
     char *at = begin(
         out, &commands->inspect, &pawl__script_inspect, whole, place->parts_size + REST_SIZE_MAX);
-    return at != NULL && finish(out, write_parts(at, place, 0, place->lock_end));
+    if (at == NULL) {
+        return false;
+    }
+    at = write_parts(at, place, 0, place->lock_end);
+    return finish(out, write_owner(at, commands, op->id));
 }
 
 static bool put_break(const struct pawl__commands *commands, struct pawl__buffer *out,

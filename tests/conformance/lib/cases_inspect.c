@@ -201,7 +201,45 @@ static void inspect_into_nothing(const struct suite *suite)
     EXPECT(PAWL_INVALID, pawl_lock_inspect(lock, &info));
 }
 
+/* Who reads or writes is the holder, also beside others. */
+static void inspect_readers_and_a_writer(const struct suite *suite)
+{
+    const pawl_lock_options reading = kinded(thread_options(), PAWL_READ);
+    const pawl_lock_options writing = kinded(thread_options(), PAWL_WRITE);
+    pawl_lock_info info = {.size = sizeof info};
+    pawl_lock *readers[3];
+    pawl_client *client = NULL;
+    for (int i = 0; i < 3; i++) {
+        client = open_client(suite);
+        readers[i] = open_lock(client, suite->name, &reading);
+        EXPECT(PAWL_OK, pawl_lock_acquire(readers[i], PAWL_TRY));
+    }
+    pawl_lock *writer = open_lock(client, suite->name, &writing);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(PAWL_OK, pawl_lock_inspect(readers[i], &info));
+        assert_true(info.held && info.held_by_caller);
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT(PAWL_OK, pawl_lock_release(readers[i]));
+        EXPECT(PAWL_OK, pawl_lock_inspect(readers[i], &info));
+        assert_false(info.held_by_caller);
+    }
+    assert_false(info.held);
+    EXPECT(PAWL_OK, pawl_lock_acquire(writer, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_inspect(readers[0], &info));
+    assert_true(info.held && !info.held_by_caller);
+    EXPECT(PAWL_OK, pawl_lock_inspect(writer, &info));
+    assert_true(info.held_by_caller);
+    EXPECT(PAWL_OK, pawl_lock_release(writer));
+}
+
+static void there_are_no_readers(const struct suite *suite)
+{
+    expect_kind_refused(suite, PAWL_READ);
+}
+
 static const struct suite_case cases[] = {
+    SUITE_EITHER(FLAG_READ_WRITE, inspect_readers_and_a_writer, there_are_no_readers),
     SUITE_CASE(FLAG_INSPECT, inspect_what_is_free),
     SUITE_CASE(FLAG_INSPECT, inspect_what_is_held),
     SUITE_CASE(FLAG_INSPECT, inspect_by_the_owner_of_a_handle),
