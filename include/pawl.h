@@ -563,8 +563,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_break(pawl_lock *lock);
 
 /* One hold of one lock, as the backend shows it. A lock that several share comes once for each, and
  * so does, on Redis, a semaphore whose permits have leases, as long as one of them is out: the
- * holder is the permit's id, and nobody can tell whose it is. A semaphore without leases is a number
- * like any other, and not told. */
+ * holder is the permit's id, and nobody can tell whose it is. A semaphore without leases is a
+ * number like any other, and not told. */
 typedef struct pawl_entry {
     size_t size;     /* set by the library in callbacks, and by the caller for pawl_client_look() */
     char name[1025]; /* as it is: a name may have control bytes, which a terminal should not get */

@@ -366,9 +366,11 @@ pawl_status pawl_permit_extend(
 int64_t pawl_permit_remaining_ms(const pawl_semaphore *semaphore, const pawl_permit *permit)
 {
     struct pawl__permit_id id;
-    const struct pawl_lock *lock = semaphore != NULL ? &semaphore->lock : NULL;
-    if (pawl__count_check(lock, "semaphore") != PAWL_OK || permit == NULL ||
-        !read_id(permit, &id) || !pawl__call_enter(lock->client)) {
+    if (semaphore == NULL || permit == NULL || !read_id(permit, &id)) {
+        return 0;
+    }
+    const struct pawl_lock *lock = &semaphore->lock;
+    if (pawl__count_check(lock, "semaphore") != PAWL_OK || !pawl__call_enter(lock->client)) {
         return 0;
     }
     struct pawl_client *client = lock->client;

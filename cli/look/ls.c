@@ -24,7 +24,7 @@ static const char help[] =
     "  --names      only the names, one in a line\n"
     "  --url URL    where the locks are; see pawl --help\n"
     "\n"
-    "A lock that several hold has a line for each, as has a semaphore for each permit that is out.\n"
+    "A lock that several hold has a line for each, a semaphore one for each permit that is out.\n"
     "LEFT: until the lock ends if nobody renews it, '-': no limit. WAITERS: processes that surely\n"
     "wait for it. Exit status 0, also if there are none; 69 if nobody answers.\n";
 
