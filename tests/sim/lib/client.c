@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/machine_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -319,6 +320,7 @@ static void free_tenures(struct pawl__list *tenures)
 void sim_client_free(struct sim_client *client)
 {
     struct pawl__machine *machine = &client->machine;
+    pawl__ear_abolish(machine);
     free_tenures(&machine->tenures);
     free_tenures(&machine->ended);
     struct pawl__map_node *node;
