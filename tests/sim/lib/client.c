@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "core/machine_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -321,6 +322,7 @@ void sim_client_free(struct sim_client *client)
     struct pawl__machine *machine = &client->machine;
     free_tenures(&machine->tenures);
     free_tenures(&machine->ended);
+    pawl__ear_abolish(machine);
     struct pawl__map_node *node;
     while ((node = pawl__map_next(&machine->names, NULL)) != NULL) {
         pawl__map_remove(&machine->names, node);
