@@ -126,7 +126,7 @@ static void everybody_who_waits_gets_a_turn(void **state)
     unsigned asked[EACH];
     struct caller *callers[EACH];
     for (int i = 0; i < EACH; i++) {
-        char thread[8];
+        char thread[16];
         snprintf(thread, sizeof thread, "T%d", i);
         asked[i] = peer_ask(java, thread, "lock line lock %d", LONG_MS);
         peer_ask(java, thread, "lock line unlock");
