@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl, the command: chooses the subcommand. What they share: commands.h (the table), options.h
- * (their command lines), say.h (sentences and exit statuses), duration.h. Each subcommand is the
- * file of its name; `run` is several, and run.c says which. */
+/* pawl, the command: chooses the subcommand from the table in commands.h. Each subcommand is the
+ * file of its name: `run`, `top` and `bench` with folders of their own, those that look at locks in
+ * look/. What they share, from the bottom up: text/ (text, tables, JSON, durations), line/ (command
+ * lines, sentences, exit statuses), common/ (the backend and the holds in it). */
 #include "commands.h"
-#include "options.h"
+#include "line/options.h"
+#include "line/say.h"
+#include "line/suggest.h"
 #include "pawl.h"
-#include "say.h"
-#include "suggest.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -176,8 +176,9 @@ typedef enum pawl_kind {
     PAWL_FAIR = 1,  /* whoever has waited longest is next, over all processes */
     PAWL_READ = 2,
     PAWL_WRITE = 3,
-    PAWL_SPIN = 4, /* a mutex whose release tells nobody: waiters ask again and again */
-    PAWL_PLAIN = 5 /* the textbook Redis lock: SET key token NX PX, compare-and-delete; no token */
+    PAWL_SPIN = 4,  /* a mutex whose release tells nobody: waiters ask again and again */
+    PAWL_PLAIN = 5, /* the textbook Redis lock: SET key token NX PX, compare-and-delete; no token */
+    PAWL_SEMAPHORE = 6 /* no lock: only in pawl_entry */
 } pawl_kind;
 
 /* Who holds: the calling thread, as with a pthread_mutex_t, or the handle, whatever the thread. */
@@ -488,6 +489,11 @@ PAWL_API pawl_status pawl_permit_release(
 PAWL_API PAWL_CHECKED pawl_status pawl_permit_extend(
     pawl_semaphore *semaphore, const pawl_permit *permits, size_t count, int64_t lease_ms);
 
+/* How long a permit that this handle renews is surely still out, as pawl_lock_remaining_ms()
+ * counts. 0: this handle does not renew it, or no longer. */
+PAWL_API int64_t pawl_permit_remaining_ms(
+    const pawl_semaphore *semaphore, const pawl_permit *permit);
+
 /* ===== Latch: wait until so much has happened ===== */
 
 /* A number under a name that is set once and counted down; who waits goes on when it has reached
@@ -555,7 +561,10 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_break(pawl_lock *lock);
  * A pattern means whole names: * any bytes, ? any one byte, [abc] [a-z] [^x] one of these (or not),
  * and a backslash before a character means that character. NULL: all names. */
 
-/* One hold of one lock, as the backend shows it. A lock that several share comes once for each. */
+/* One hold of one lock, as the backend shows it. A lock that several share comes once for each, and
+ * so does, on Redis, a semaphore whose permits have leases, as long as one of them is out: the
+ * holder is the permit's id, and nobody can tell whose it is. A semaphore without leases is a
+ * number like any other, and not told. */
 typedef struct pawl_entry {
     size_t size;     /* set by the library in callbacks, and by the caller for pawl_client_look() */
     char name[1025]; /* as it is: a name may have control bytes, which a terminal should not get */
@@ -571,6 +580,8 @@ typedef struct pawl_entry {
     int64_t since_ms;     /* how long ago the holding client began; -1: unknown */
     int64_t waiters;      /* processes that surely wait for it, there may be more; -1: unknown. Of a
                              fair lock: how many stand in its queue */
+    int64_t permits;      /* of a semaphore: how many it has, those that are out among them */
+    int64_t free_permits; /* and how many are not out */
 } pawl_entry;
 
 /* The entry is valid during the callback. Answer false for: enough. */
@@ -594,6 +605,9 @@ typedef struct pawl_waiter {
     unsigned position; /* 1: the next to get the lock */
     int64_t alive_ms;  /* until it counts as dead, unless it asks again; 0: it does already */
     char owner[128];   /* the owner string */
+    char host[65];     /* of the waiting process; "": unknown, as with Redisson */
+    int64_t pid;       /* of it, on that host; 0: unknown */
+    char command[129]; /* the program's name; "": unknown */
 } pawl_waiter;
 
 /* The waiter is valid during the callback. Answer false for: enough. */

@@ -150,6 +150,7 @@ static enum pawl__family family_of(pawl_kind kind)
 {
     switch (kind) {
     case PAWL_MUTEX:
+    case PAWL_SEMAPHORE: /* refused before */
         break;
     case PAWL_FAIR:
         return PAWL__FAMILY_FAIR;
@@ -167,7 +168,7 @@ static enum pawl__family family_of(pawl_kind kind)
 static pawl_status check_lock_options(const pawl_client *client, const pawl_lock_options *options)
 {
     if ((unsigned)options->kind > PAWL_PLAIN) {
-        return pawl__fail(PAWL_INVALID, "kind is not one of pawl_kind");
+        return pawl__fail(PAWL_INVALID, "kind is not one of pawl_kind that is a lock");
     }
     const enum pawl__family family = family_of(options->kind);
     if ((client->engine->families & PAWL__FAMILY_BIT(family)) == 0) {

@@ -363,6 +363,25 @@ pawl_status pawl_permit_extend(
     return status;
 }
 
+int64_t pawl_permit_remaining_ms(const pawl_semaphore *semaphore, const pawl_permit *permit)
+{
+    struct pawl__permit_id id;
+    if (semaphore == NULL || permit == NULL || !read_id(permit, &id)) {
+        return 0;
+    }
+    const struct pawl_lock *lock = &semaphore->lock;
+    if (pawl__count_check(lock, "semaphore") != PAWL_OK || !pawl__call_enter(lock->client)) {
+        return 0;
+    }
+    struct pawl_client *client = lock->client;
+    pthread_mutex_lock(&client->mutex);
+    const int64_t deadline_us =
+        lock->handle.leases != NULL ? pawl__leases_deadline(lock->handle.leases, &id) : 0;
+    pthread_mutex_unlock(&client->mutex);
+    pawl__call_leave(client);
+    return pawl__max64(deadline_us - pawl__now_us(), 0) / 1000; /* down: it is a promise */
+}
+
 pawl_status pawl__permits_end(pawl_semaphore *semaphore)
 {
     static const char call[] = "pawl_semaphore_close()";

@@ -8,10 +8,10 @@
 _pawl_options() {
     case $1 in
     '') echo '--url= --version --help' ;;
-    run) echo '--no-wait --wait= --busy-exit= --lease= --max-hold= --grace= --kind= --quiet -c= ' \
-        '--url= --help' ;;
+    run) echo '--no-wait --wait= --busy-exit= --lease= --max-hold= --grace= --kind= --redlock= ' \
+        '--quiet -c= --url= --help' ;;
     ls) echo '--json --names --url= --help' ;;
-    show) echo '--json --quiet --url= --help' ;;
+    show) echo '--json --quiet --kind= --url= --help' ;;
     watch) echo '--every= --for= --count= --json --url= --help' ;;
     top) echo '--every= --count= --sort= --url= --help' ;;
     break) echo '--yes --url= --help' ;;
@@ -30,9 +30,11 @@ _pawl_takes_value() {
 # What an option's value may be. Nothing else is offered there, no file names either.
 _pawl_values() {
     case $1 in
-    --kind) echo 'mutex fair read write spin plain' ;;
+    --kind) [[ $_pawl_command == show ]] && echo semaphore ||
+        echo 'mutex fair read write spin plain semaphore:' ;;
     --sort) echo 'waiters held rate name' ;;
     --url) echo 'redis:// redis+unix:/// file:///' ;;
+    --redlock) echo 'redis:// redis+unix:///' ;;
     *) echo ;;
     esac
 }

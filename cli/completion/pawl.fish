@@ -13,7 +13,7 @@ function __pawl_operands
             set skip no
         else
             switch $word
-                case --url --wait -w --busy-exit -E --lease --max-hold --grace --kind -c --every \
+                case --url --wait -w --busy-exit -E --lease --max-hold --grace --kind --redlock -c --every \
                         --for --count --sort --seconds --threads
                     set skip yes
                 case '-*'
@@ -78,7 +78,8 @@ complete -c pawl -n '__pawl_in run' -s c -x -d 'run a line by the shell'
 complete -c pawl -n '__pawl_needs_name run' -l lease -x -d 'how long it outlives its holder'
 complete -c pawl -n '__pawl_needs_name run' -l max-hold -x -d 'the longest hold'
 complete -c pawl -n '__pawl_needs_name run' -l grace -x -d 'from TERM to KILL'
-complete -c pawl -n '__pawl_needs_name run' -l kind -x -a 'mutex fair read write spin plain' -d kind
+complete -c pawl -n '__pawl_needs_name run' -l kind -x -a 'mutex fair read write spin plain semaphore:' -d kind
+complete -c pawl -n '__pawl_needs_name run' -l redlock -x -a 'redis:// redis+unix:///' -d 'a majority keeps it'
 complete -c pawl -n '__pawl_needs_name run' -s q -l quiet -d 'say nothing about waiting'
 complete -c pawl -n __pawl_needs_program -F -a '(__fish_complete_subcommand --commandline \
     (__pawl_operands)[3..] (commandline -ct))'
@@ -86,6 +87,7 @@ complete -c pawl -n __pawl_needs_program -F -a '(__fish_complete_subcommand --co
 complete -c pawl -n '__pawl_in ls show watch doctor bench' -l json -d 'JSON'
 complete -c pawl -n '__pawl_in ls' -l names -d 'only the names'
 complete -c pawl -n '__pawl_in show' -s q -l quiet -d 'answer by the exit status'
+complete -c pawl -n '__pawl_in show' -l kind -x -a semaphore -d 'what it is'
 complete -c pawl -n '__pawl_in watch top' -l every -x -d 'how often to look'
 complete -c pawl -n '__pawl_in watch' -l for -x -d 'end after this time'
 complete -c pawl -n '__pawl_in watch top' -l count -x -d 'end after so many'

@@ -443,10 +443,9 @@ void pawl__hold_answered(
     if (tenure->state != PAWL__TENURE_HELD) {
         return;
     }
-    if (!pawl__list_empty(&tenure->extends)) {
+    const bool untold = tenure->downgrade && op->as != PAWL_READ; /* by what has just come back */
+    if (untold || !pawl__list_empty(&tenure->extends)) {
         renew(machine, tenure, now_us);
-    } else if (tenure->downgrade && op->as != PAWL_READ) {
-        renew(machine, tenure, now_us); /* what has just come back did not tell it yet */
     } else if (tenure->look) {
         pawl__hold_look(machine, tenure, now_us);
     } else {

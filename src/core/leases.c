@@ -128,6 +128,12 @@ size_t pawl__leases_drop(struct pawl__machine *machine, struct pawl__leases *lea
     return found;
 }
 
+int64_t pawl__leases_deadline(const struct pawl__leases *leases, const struct pawl__permit_id *id)
+{
+    const struct pawl__permit *permit = find(leases, id);
+    return permit != NULL ? permit->deadline_us : 0;
+}
+
 void pawl__leases_extended(struct pawl__machine *machine, struct pawl__leases *leases,
     const struct pawl__op *op, int64_t now_us)
 {

@@ -47,6 +47,9 @@ void pawl__leases_add(struct pawl__machine *machine, struct pawl__leases *leases
 size_t pawl__leases_drop(struct pawl__machine *machine, struct pawl__leases *leases,
     const struct pawl__permit_id *ids, size_t count, struct pawl__list *dropped);
 
+/* Until when this permit is surely out; 0: it is not one of these. */
+int64_t pawl__leases_deadline(const struct pawl__leases *leases, const struct pawl__permit_id *id);
+
 /* An extension that the user asked for was answered, or a renewal came back. */
 void pawl__leases_extended(struct pawl__machine *machine, struct pawl__leases *leases,
     const struct pawl__op *op, int64_t now_us);

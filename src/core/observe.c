@@ -285,7 +285,8 @@ static pawl_status show_name(struct pawl_watch *watch, const char *name, struct 
     if (status != PAWL_OK || !entry.held) {
         return status;
     }
-    if (entry.kind == PAWL_READ || entry.kind == PAWL_WRITE) { /* it may have several */
+    if (entry.kind == PAWL_READ || entry.kind == PAWL_WRITE || entry.kind == PAWL_SEMAPHORE) {
+        /* it may have several */
         char pattern[2 * PAWL__NAME_SIZE_MAX + 1];
         pawl__glob_escape(name, size, pattern);
         return client->engine->list(client->self, pattern, see, look);

@@ -2,14 +2,14 @@
 /* The parts of the command that need no backend: text made safe, measured, cut and wrapped; tables
  * that fit; JSON from any bytes; percentiles; and what `pawl top` makes of listings and events,
  * with times that the test chooses. */
-#include "cli/histogram.h"
-#include "cli/json.h"
-#include "cli/say.h"
-#include "cli/secret.h"
-#include "cli/table.h"
-#include "cli/text.h"
-#include "cli/top_model.h"
-#include "cli/utf8.h"
+#include "cli/bench/histogram.h"
+#include "cli/line/say.h"
+#include "cli/line/secret.h"
+#include "cli/text/json.h"
+#include "cli/text/table.h"
+#include "cli/text/text.h"
+#include "cli/text/utf8.h"
+#include "cli/top/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -415,6 +415,27 @@ static void holds_are_measured_if_both_ends_were_seen(void **state)
     top_model_close(&model);
 }
 
+/* From the first that comes until the last has gone it is held. */
+static void readers_hold_together(void **state)
+{
+    (void)state;
+    struct top_model model;
+    pawl_entry a = entry_of("doc", "a:1", -1);
+    pawl_entry b = entry_of("doc", "b:1", -1);
+    a.kind = b.kind = PAWL_READ;
+    top_model_open(&model, 0);
+    tell(&model, PAWL_ACQUIRED, &a, 1000);
+    tell(&model, PAWL_ACQUIRED, &b, 1100);
+    assert_int_equal(model.locks[0]->holders, 2);
+    tell(&model, PAWL_RELEASED, &a, 1200);
+    assert_int_equal(model.locks[0]->holders, 1);
+    list_one(&model, &b, 1300);
+    tell(&model, PAWL_RELEASED, &b, 1500);
+    assert_int_equal(model.locks[0]->holders, 0);
+    assert_int_equal(top_lock_mean_hold_ms(model.locks[0]), 500);
+    top_model_close(&model);
+}
+
 static void a_listing_does_not_undo_a_younger_event(void **state)
 {
     (void)state;
@@ -506,6 +527,7 @@ int main(void)
         cmocka_unit_test(json_takes_any_bytes),
         cmocka_unit_test(percentiles_are_near),
         cmocka_unit_test(holds_are_measured_if_both_ends_were_seen),
+        cmocka_unit_test(readers_hold_together),
         cmocka_unit_test(a_listing_does_not_undo_a_younger_event),
         cmocka_unit_test(waits_are_reckoned_from_waiters_and_rate),
         cmocka_unit_test(rates_are_of_the_last_seconds),

@@ -5,7 +5,7 @@ descriptors left.
 
     run_grant.py --pawl FILE --programs DIR [-k WORD]
 
-Cases and scenes are those of run_faults.py. The front is held by ptrace(), because a stop by a
+Cases and scenes are those of scene.py. The front is held by ptrace(), because a stop by a
 signal would end with a SIGCONT, which takes a ^Z out of the queue.
 """
 
@@ -18,8 +18,8 @@ import socket
 import struct
 import sys
 
-import run_faults
-from run_faults import READY, expect, scene_waits, stat_of, until
+import scene as scenes
+from scene import READY, expect, scene_waits, stat_of, until
 
 CASES = []
 
@@ -129,4 +129,4 @@ def no_descriptor_for_the_timer(scene):
 
 
 if __name__ == "__main__":
-    sys.exit(run_faults.run_all(CASES, __doc__.split("\n")[0]))
+    sys.exit(scenes.run_all(CASES, __doc__.split("\n")[0]))

@@ -5,7 +5,7 @@ editors, a resize, a terminal that is closed; and what it says while it waits.
 
     run_terminal.py --pawl FILE --programs DIR [-k WORD]
 
-Cases and scenes are those of run_faults.py, with a terminal beside them.
+Cases and scenes are those of scene.py, with a terminal beside them.
 """
 
 import os
@@ -15,9 +15,9 @@ import signal
 import socket
 import sys
 
-import run_faults
+import scene as scenes
 import tmux
-from run_faults import READY, boottime, expect, name_of, stat_of, until
+from scene import READY, boottime, expect, name_of, stat_of, until
 
 CASES = []
 
@@ -128,10 +128,10 @@ def lost_while_stopped(scene, terminal):
 def stopped_while_waiting_it_is_not_given_the_lock(scene, terminal):
     holder = scene.shell(READY + "until [ -e stop ]; do sleep 0.01; done")
     terminal.run("pawl run job -- sh -c 'echo mine; exit 4'")
-    until(lambda: run_faults.scene_waits(scene), "it waits")
+    until(lambda: scenes.scene_waits(scene), "it waits")
     terminal.press("C-z")
     terminal.await_text("Stopped")
-    until(lambda: not run_faults.scene_waits(scene), "it does not wait")
+    until(lambda: not scenes.scene_waits(scene), "it does not wait")
     open(scene.path("stop"), "w").close()
     expect(holder.status(), 0, "exit status of the holder")
     expect(scene.is_free(), True, "free")
@@ -212,7 +212,7 @@ def interrupt_while_waiting(scene, terminal):
     await_status(terminal, 130)
     rows = terminal.screen()
     expect([row for row in rows if "is held by" in row], [], f"the line is still there: {rows}")
-    expect(run_faults.scene_waits(scene), False, "somebody waits")
+    expect(scenes.scene_waits(scene), False, "somebody waits")
     holder.signal(signal.SIGTERM)
     expect(holder.status(), 143, "exit status of the holder")
 
@@ -241,7 +241,7 @@ def says_who_holds_it(scene, terminal):
 def quiet_says_nothing(scene, terminal):
     holder = scene.shell(READY + "until [ -e stop ]; do sleep 0.01; done")
     terminal.run("pawl run -q job -- echo mine")
-    until(lambda: run_faults.scene_waits(scene), "it waits")
+    until(lambda: scenes.scene_waits(scene), "it waits")
     begin = boottime()
     until(lambda: boottime() - begin > 0.5, "it would have said something")
     expect(any("held by" in row for row in terminal.screen()), False, "it said something")
@@ -254,7 +254,7 @@ def quiet_says_nothing(scene, terminal):
 def says_nothing_in_the_background(scene, terminal):
     holder = scene.shell(READY + "until [ -e stop ]; do sleep 0.01; done")
     terminal.run("pawl run job -- echo mine &")
-    until(lambda: run_faults.scene_waits(scene), "it waits")
+    until(lambda: scenes.scene_waits(scene), "it waits")
     begin = boottime()
     until(lambda: boottime() - begin > 0.5, "it would have said something")
     expect(any("held by" in row for row in terminal.screen()), False, "it said something")
@@ -368,4 +368,4 @@ def a_job_in_the_background_can_be_killed(scene, terminal):
 
 
 if __name__ == "__main__":
-    sys.exit(run_faults.run_all(CASES, __doc__.split("\n")[0]))
+    sys.exit(scenes.run_all(CASES, __doc__.split("\n")[0]))

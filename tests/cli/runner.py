@@ -38,8 +38,10 @@ SERVER_SECONDS_MAX = 20
 SKIPPED = 77
 
 # For the commands of a case. `hold` and `queue` start programs that hold a lock or wait for it, and
-# come back when they do; `let_go` ends them all, `let_go_of NAME` one. `until_true` waits for a
-# condition. `redis` is redis-cli on the case's server.
+# come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind. `let_go`
+# ends them all, `let_go_of NAME` one. `until_true` waits for a condition. `redis` is redis-cli on
+# the case's server. `three_servers` starts three more, which `servers` names by their URLs, and
+# `durable` with the promise that they lose nothing; `server_pid 2` is the process of one of them.
 PRELUDE = r"""
 until_true() {
     local end=$((SECONDS + 20))
@@ -51,14 +53,17 @@ until_true() {
 ends_with() { [[ $(tail -n 1 "$1") == "$2"* ]]; }
 gone() { [[ $(ps -o stat= -p "$1") != [!Z]* ]]; } # one that nobody has reaped yet is, too
 start_holder() {
-    local what=$1 name=$2 log
+    local what=$1 name=$2 kind=${3:-0} log
     log=$(mktemp holder.XXXXXX)
-    setsid "$PROGRAMS/hold" "$name" >"$log" 2>&1 </dev/null &
+    setsid "$PROGRAMS/hold" "$name" 30000 "$kind" >"$log" 2>&1 </dev/null &
     printf '%s %q\n' "$!" "$name" >>"$CASE_PIDS"
     until_true ends_with "$log" "$what" || cat "$log" >&2
 }
 hold() { local name; for name; do start_holder held "$name"; done; }
 queue() { local name; for name; do start_holder waiting "$name"; done; }
+declare -A kinds=([mutex]=0 [fair]=1 [read]=2 [write]=3 [spin]=4 [plain]=5)
+hold_as() { start_holder held "$2" "${kinds[$1]}"; }
+queue_as() { start_holder waiting "$2" "${kinds[$1]}"; }
 let_go_of() {
     local pid name
     while read -r pid name; do
@@ -74,6 +79,18 @@ let_go() {
     : >"$CASE_PIDS"
 }
 redis() { redis-cli -s "$REDIS_SOCKET" "$@"; }
+three_servers() {
+    local i
+    for i in 1 2 3; do
+        setsid redis-server --port 0 --unixsocket "$CASE_DIR/$i.sock" --save '' --dir "$CASE_DIR" \
+            >/dev/null 2>&1 </dev/null &
+        printf '%s server-%s\n' "$!" "$i" >>"$CASE_PIDS"
+        until_true redis-cli -s "$CASE_DIR/$i.sock" ping
+    done
+}
+server_pid() { sed -n "s/ server-$1\$//p" "$CASE_PIDS"; }
+servers=redis+unix://$CASE_DIR/1.sock,redis+unix://$CASE_DIR/2.sock,redis+unix://$CASE_DIR/3.sock
+durable=${servers//.sock/.sock?durable=1}
 """
 
 

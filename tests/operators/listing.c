@@ -134,6 +134,40 @@ static void plain_locks_are_told_too(void **state)
     assert_int_equal(pawl_client_look(client, "plain:3", &entry), PAWL_REFUSED);
 }
 
+/* Ids are any 16 bytes. The third permit's lease is over, the fourth has none. */
+static void semaphores_with_permits_that_are_out_are_told_too(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(server_url(server), NULL);
+    pawl_entry entry = {.size = sizeof entry};
+    fill_with_others();
+    free(server_command(server, "SET slots 3"));
+    free(server_command(server, "SET visits 3"));
+    free(server_command(server, "SET {a}slots 0"));
+    run_script("local t = redis.call('TIME')[1] * 1000;"
+               "local ids = {'\\0\\1\\2\\3\\4\\5\\6\\7\\8\\9\\10\\11\\12\\13\\254\\255',"
+               "'bbbbbbbbbbbbbbbb', 'cccccccccccccccc', 'dddddddddddddddd'};"
+               "redis.call('ZADD', '{slots}:timeout', t + 30000, ids[1], t + 60000, ids[2],"
+               "t - 5000, ids[3], '922337203685477', ids[4]);"
+               "redis.call('ZADD', '{a}slots:timeout', t + 30000, ids[1])");
+    const struct told *told = list(client, NULL);
+    assert_int_equal(told->count, 4);
+    const pawl_entry *first = entry_of(told, "slots", "000102030405060708090a0b0c0dfeff");
+    assert_int_equal(first->kind, PAWL_SEMAPHORE);
+    assert_true(first->held);
+    assert_int_equal(first->hold_count, 1);
+    assert_int_equal(first->permits, 7);
+    assert_int_equal(first->free_permits, 4);
+    assert_int_equal(first->token, 0);
+    assert_true(first->remaining_ms > 20000 && first->remaining_ms <= 30000);
+    assert_int_equal(entry_of(told, "slots", "64646464646464646464646464646464")->remaining_ms, -1);
+    assert_int_equal(times_told(told, "{a}slots", NULL), 1);
+    assert_int_equal(list(client, "slot[s]")->count, 3);
+    ASSERT_OK(pawl_client_look(client, "slots", &entry));
+    assert_int_equal(entry.kind, PAWL_SEMAPHORE);
+    assert_int_equal(pawl_client_look(client, "visits", &entry), PAWL_REFUSED);
+}
+
 static void what_is_no_lock_is_not_told(void **state)
 {
     (void)state;
@@ -512,6 +546,7 @@ int main(void)
         CASE(locks_are_found_among_other_keys),
         CASE(redissons_locks_are_told_too),
         CASE(plain_locks_are_told_too),
+        CASE(semaphores_with_permits_that_are_out_are_told_too),
         CASE(what_is_no_lock_is_not_told),
         CASE(patterns_choose),
         CASE(the_callback_may_have_enough),

@@ -5,8 +5,8 @@
 Includes go down only: pawl.c > compound > core > engine/* > net > base. Engines know core through
 core/engine.h alone, no engine includes another, and only core/engines.c names the engines.
 Programs (cli, apps, examples, demo, bench) use pawl.h and what lies beside them. Every layer may
-include
-pawl.h, which is the vocabulary of all.
+include pawl.h, which is the vocabulary of all. The command has layers of its own: main.c and
+commands.h > the subcommands' folders, none of which includes another > common > line > text.
 """
 
 import os
@@ -21,6 +21,8 @@ REGISTRY = "src/core/engines.c"
 PUBLIC = "include/pawl.h"
 GENERATED = {"engine/redis/lua_scripts.h"}
 PROGRAM_DIRS = ("cli", "apps", "examples", "demo", "bench")
+CLI_LAYERS = {"text": 0, "line": 1, "common": 2}  # the other folders are subcommands, above these
+CLI_TABLE = "cli/commands.h"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
 
 
@@ -77,10 +79,25 @@ def judge_library(path, target):
     return None
 
 
+def judge_command(path, target):
+    """The same for a file of the command and another of its files."""
+    own, other = (name.split("/")[1] for name in (path, target))
+    if target == CLI_TABLE or own == other or path.count("/") == 1:
+        return None
+    own_layer = CLI_LAYERS.get(own, len(CLI_LAYERS))
+    if own_layer > CLI_LAYERS.get(other, len(CLI_LAYERS)):
+        return None
+    if own_layer == len(CLI_LAYERS):
+        return f"includes {target}: no subcommand includes another; move what both need to common"
+    return f"includes {target}: includes go down only, and {own} is not above {other}"
+
+
 def judge_program(path, target):
     """The same for a program."""
-    if target == PUBLIC or target.split("/")[0] == path.split("/")[0]:
+    if target == PUBLIC:
         return None
+    if target.split("/")[0] == path.split("/")[0]:
+        return judge_command(path, target) if path.startswith("cli/") else None
     return f"includes {target}: programs use pawl.h only; add what is missing to the public header"
 
 

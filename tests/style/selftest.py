@@ -44,6 +44,10 @@ GOOD = {
     + '    if (thread_exit(1)) {\n        log("printf(\\"// no comment\\") exit(1)", \'"\');\n'
     + "    } else if (self->time(2)) {\n        do {\n        } while (runtime(3));\n    }\n"
     + "    while (4) {\n    }\n    return 0;\n}\n",
+    "cli/main.c": TOP + '#include "run/run.h"\n#include "text/text.h"\n',
+    "cli/run/run.h": TOP + "#ifndef PAWL_RUN_RUN_H\n#define PAWL_RUN_RUN_H\n#endif\n",
+    "cli/run/run.c": TOP + '#include "run/run.h"\n#include "text/text.h"\n',
+    "cli/text/text.h": TOP + "#ifndef PAWL_TEXT_TEXT_H\n#define PAWL_TEXT_TEXT_H\n#endif\n",
     "examples/01_hello.c": TOP + "#include <pawl.h>\n#include <stdio.h>\n",
     "tests/unit/clock.c": TOP + '#include "base/clock.h"\n#include <cmocka.h>\n',
     "scripts/test": f"#!/usr/bin/env bash\n# {SPDX}\n",
@@ -72,6 +76,8 @@ CASES = [
     ("layering", "src/odd/a.c", TOP, 1, "no layer"),
     ("layering", "examples/a.c", TOP + '#include "core/client.h"\n', 3, "pawl.h only"),
     ("layering", "cli/a.c", TOP + "#include <base/clock.h>\n", 3, "pawl.h only"),
+    ("layering", "cli/text/a.c", TOP + '#include "run/run.h"\n', 3, "go down only"),
+    ("layering", "cli/top/a.c", TOP + '#include "run/run.h"\n', 3, "no subcommand"),
     ("layering", "apps/shop/a.c", TOP + '#include "net/stream.h"\n', 3, "pawl.h only"),
     ("source", "src/core/a.c", body("    time(0);\n"), 6, "wall clock"),
     ("source", "src/core/a.c", body("    gettimeofday(0, 0);\n"), 6, "wall clock"),

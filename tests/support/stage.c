@@ -97,6 +97,7 @@ static enum pawl__family family_of(pawl_kind kind)
 {
     switch (kind) {
     case PAWL_MUTEX:
+    case PAWL_SEMAPHORE: /* no lock */
         break;
     case PAWL_FAIR:
         return PAWL__FAMILY_FAIR;

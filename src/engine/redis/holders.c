@@ -98,7 +98,7 @@ static bool put_look(struct pawl__holders *holders, struct pawl__redis_text name
     return pawl__resp_put_command(&holders->console->link.out, PART_COUNT, words, sizes);
 }
 
-static pawl_entry *add_entry(struct pawl__holders *holders)
+pawl_entry *pawl__holders_add(struct pawl__holders *holders)
 {
     if (holders->entry_count == holders->entry_capacity) {
         const size_t capacity =
@@ -147,7 +147,7 @@ static pawl_status take_holders(struct pawl__holders *holders, const struct pawl
     const struct pawl__resp_node *owner = pawl__resp_child(reader, reply, 4);
     while (owner != NULL && holders->entry_count < ENTRIES_MAX) {
         const struct pawl__resp_node *count = pawl__resp_next(reader, reply, owner);
-        pawl_entry *entry = add_entry(holders);
+        pawl_entry *entry = pawl__holders_add(holders);
         if (entry == NULL) {
             return pawl__fail(PAWL_NO_MEMORY, "no memory for a list of locks");
         }
@@ -161,6 +161,27 @@ static pawl_status take_holders(struct pawl__holders *holders, const struct pawl
         owner = count != NULL ? pawl__resp_next(reader, reply, count) : NULL;
     }
     return PAWL_OK;
+}
+
+/* The permits of a semaphore that are out, each with its own lease. */
+static pawl_status take_permits(
+    struct pawl__holders *holders, const struct pawl__resp_node *reply, pawl_entry *lock)
+{
+    const struct pawl__resp_reader *reader = &holders->console->link.reader;
+    const size_t first = holders->entry_count;
+    lock->kind = PAWL_SEMAPHORE;
+    lock->permits = lock->remaining_ms;
+    lock->free_permits = (int64_t)lock->token;
+    lock->token = 0;
+    const pawl_status status = take_holders(holders, reply, lock, false);
+    const struct pawl__resp_node *left = pawl__resp_child(reader, reply, 5);
+    for (size_t i = first; i < holders->entry_count && status == PAWL_OK && left != NULL; i++) {
+        holders->entries[i].remaining_ms = number_of(reader, left);
+        holders->entries[i].hold_count = 1;
+        const struct pawl__resp_node *id = pawl__resp_next(reader, reply, left);
+        left = id != NULL ? pawl__resp_next(reader, reply, id) : NULL;
+    }
+    return status;
 }
 
 static pawl_status take_look(struct pawl__holders *holders, const struct pawl__resp_node *reply,
@@ -188,6 +209,10 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
     }
     if (reply->child_count < 6) {
         return strange(holders); /* a lock has a holder */
+    }
+    if (pawl__resp_text_equals(reader, what, "semaphore")) {
+        *kind_out = PAWL__KEY_LOCK;
+        return take_permits(holders, reply, &lock);
     }
     const bool plain = pawl__resp_text_equals(reader, what, "plain");
     const bool shared = !plain && !fair && !pawl__resp_text_equals(reader, what, "mutex");
@@ -322,7 +347,7 @@ static pawl_status ask_clients(struct pawl__holders *holders, client_uuid *clien
     return status;
 }
 
-static pawl_status add_clients(struct pawl__holders *holders)
+pawl_status pawl__holders_introduce(struct pawl__holders *holders)
 {
     client_uuid *clients = pawl__alloc((CLIENTS_MAX + 1) * sizeof *clients);
     if (clients == NULL) {
@@ -370,7 +395,7 @@ pawl_status pawl__holders_ask(struct pawl__holders *holders, const struct pawl__
         status = ask_unasked(holders, names, name_count, kinds_out);
     }
     if (status == PAWL_OK && holders->entries != NULL && holders->entry_count > 0) {
-        status = add_clients(holders);
+        status = pawl__holders_introduce(holders);
     }
     return status;
 }

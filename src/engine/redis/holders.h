@@ -40,4 +40,10 @@ void pawl__holders_fini(struct pawl__holders *holders);
 pawl_status pawl__holders_ask(struct pawl__holders *holders, const struct pawl__redis_text *names,
     size_t name_count, enum pawl__key_kind *kinds_out);
 
+/* For others who have to do with a lock: a new entry, to be given its owner string as holder (NULL:
+ * no memory); and, asked of the server, which processes all entries belong to. Sets the last error.
+ */
+pawl_entry *pawl__holders_add(struct pawl__holders *holders);
+pawl_status pawl__holders_introduce(struct pawl__holders *holders);
+
 #endif

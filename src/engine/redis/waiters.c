@@ -1,32 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Telling who waits; waiters.h says how. As in holders.c, nothing that the server says is believed
- * to be well-formed. The script is sent as a text: nobody asks often enough to save that. */
+ * to be well-formed, and who the waiters are is asked as for holders. The script is sent as a text:
+ * nobody asks often enough to save that. */
 #include "engine/redis/waiters.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/redis/holders.h"
 #include "engine/redis/lua_scripts.h"
 
-static pawl_status tell(const struct pawl__console *console, const struct pawl__resp_node *reply,
-    pawl_waiter_callback each, void *arg)
+#include <string.h>
+
+/* Keep them: the reply is gone with the next question. */
+static pawl_status keep(struct pawl__holders *waiters, const struct pawl__resp_node *reply)
 {
+    const struct pawl__console *console = waiters->console;
     const struct pawl__resp_reader *reader = &console->link.reader;
     const struct pawl__resp_node *owner = pawl__resp_first(reader, reply);
-    bool more = true;
-    for (unsigned position = 1; owner != NULL && more; position++) {
+    while (owner != NULL) {
         const struct pawl__resp_node *left = pawl__resp_next(reader, reply, owner);
         if (owner->type != PAWL__RESP_TEXT || left == NULL || left->type != PAWL__RESP_INTEGER) {
             return pawl__fail(PAWL_PROTOCOL,
                 "%s answers as no Redis server does when asked for a queue", console->config->peer);
         }
-        pawl_waiter waiter = {
-            .size = sizeof waiter, .position = position, .alive_ms = pawl__max64(left->integer, 0)};
-        pawl__printable(
-            pawl__resp_text(reader, owner), owner->text_size, waiter.owner, sizeof waiter.owner);
-        more = each(&waiter, arg);
+        pawl_entry *waiter = pawl__holders_add(waiters);
+        if (waiter == NULL) {
+            return pawl__fail(PAWL_NO_MEMORY, "no memory for a queue");
+        }
+        *waiter = (pawl_entry){.remaining_ms = pawl__max64(left->integer, 0)};
+        pawl__printable(pawl__resp_text(reader, owner), owner->text_size, waiter->holder,
+            sizeof waiter->holder);
         owner = pawl__resp_next(reader, reply, left);
     }
     return PAWL_OK;
+}
+
+static void tell(const struct pawl__holders *waiters, pawl_waiter_callback each, void *arg)
+{
+    bool more = true;
+    for (size_t i = 0; i < waiters->entry_count && more; i++) {
+        const pawl_entry *from = &waiters->entries[i];
+        pawl_waiter waiter = {.size = sizeof waiter,
+            .position = (unsigned)i + 1,
+            .alive_ms = from->remaining_ms,
+            .pid = from->pid};
+        memcpy(waiter.owner, from->holder, sizeof waiter.owner);
+        memcpy(waiter.host, from->host, sizeof waiter.host);
+        memcpy(waiter.command, from->command, sizeof waiter.command);
+        more = each(&waiter, arg);
+    }
+}
+
+static pawl_status keep_and_tell(struct pawl__console *console, const struct pawl__resp_node *reply,
+    pawl_waiter_callback each, void *arg)
+{
+    struct pawl__holders waiters;
+    pawl__holders_init(&waiters, console);
+    pawl_status status = keep(&waiters, reply);
+    if (status == PAWL_OK && waiters.entry_count > 0) {
+        status = pawl__holders_introduce(&waiters);
+    }
+    if (status == PAWL_OK) {
+        tell(&waiters, each, arg);
+    }
+    pawl__holders_fini(&waiters);
+    return status;
 }
 
 pawl_status pawl__redis_waiters(struct pawl__console *console, const char *name, size_t name_size,
@@ -43,6 +81,6 @@ pawl_status pawl__redis_waiters(struct pawl__console *console, const char *name,
     if (status != PAWL_OK) {
         return status;
     }
-    return reply->type == PAWL__RESP_ARRAY ? tell(console, reply, each, arg)
+    return reply->type == PAWL__RESP_ARRAY ? keep_and_tell(console, reply, each, arg)
                                            : pawl__console_fail(console, reply, "look at a queue");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hold NAME [LEASE_MS]: acquires the lock through PAWL_URL and keeps it until SIGTERM, then
- * releases it. For tests of the command, which need somebody to look at. Says "waiting" when it has
- * to wait and "held TOKEN" when it holds; "lost" and status 1 if the lock is lost. */
+/* hold NAME [LEASE_MS [KIND]]: acquires the lock through PAWL_URL and keeps it until SIGTERM, then
+ * releases it; KIND is the number of a pawl_kind. For tests of the command, which need somebody to
+ * look at. Says "waiting" when it has to wait and "held TOKEN" when it holds; "lost" and status 1
+ * if the lock is lost. */
 #include "pawl.h"
 
 #include <inttypes.h>
@@ -55,12 +56,15 @@ static int keep(pawl_lock *lock)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fputs("usage: hold NAME [LEASE_MS]\n", stderr);
+        fputs("usage: hold NAME [LEASE_MS [KIND]]\n", stderr);
         return 64;
     }
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     if (argc > 2) {
         options.lease_ms = atoll(argv[2]);
+    }
+    if (argc > 3) {
+        options.kind = (pawl_kind)atoi(argv[3]);
     }
     pawl_client *client = NULL;
     pawl_lock *lock = NULL;

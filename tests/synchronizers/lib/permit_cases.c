@@ -72,6 +72,8 @@ static void a_lease_that_ends(void **state)
     pawl_permit permits[2];
     EXPECT_OK(pawl_semaphore_set(semaphore, 1, NULL));
     EXPECT_OK(pawl_permit_acquire(semaphore, 1, PAWL_TRY, permits));
+    assert_int_equal(pawl_permit_remaining_ms(semaphore, permits), 0); /* nobody renews it */
+    assert_int_equal(pawl_permit_remaining_ms(NULL, permits), 0);
     assert_int_equal(available(semaphore), 0);
     int64_t began_ms = boottime_ms();
     EXPECT_OK(pawl_permit_acquire(semaphore, 1, PAWL_FOREVER, permits + 1));
@@ -93,10 +95,14 @@ static void renewed(void **state)
     pawl_permit permits[3];
     EXPECT_OK(pawl_semaphore_set(semaphore, 3, NULL));
     EXPECT_OK(pawl_permit_acquire(semaphore, 2, PAWL_TRY, permits));
+    assert_true(pawl_permit_remaining_ms(semaphore, permits + 1) > 0);
     EXPECT_OK(pawl_permit_acquire(semaphore, 1, PAWL_TRY, permits + 2));
     nap_ms(1500);
     assert_int_equal(available(semaphore), 0);
+    const int64_t left_ms = pawl_permit_remaining_ms(semaphore, permits);
+    assert_true(left_ms > 0 && left_ms < 900);
     EXPECT_OK(pawl_permit_release(semaphore, permits, 3));
+    assert_int_equal(pawl_permit_remaining_ms(semaphore, permits), 0);
     assert_int_equal(available(semaphore), 3);
     assert_int_equal(atomic_load(&lost.count), 0);
     EXPECT_OK(pawl_semaphore_close(semaphore));

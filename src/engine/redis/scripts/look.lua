@@ -5,17 +5,43 @@
 -- KEYS   1 the key
 -- ARGV   1 the token counter, 2 the channel of a mutex, 3 the channel of a read/write lock, if the
 --        key is one, 4 the queue of a fair lock
--- Result an array: what it is (free, mutex, fair, read, write, plain, other; fair: somebody waits
---        in its queue, whether it is held or not), and unless it is other: the TTL in ms (-1:
---        none, -2: free), the token counter ('0': none), how many clients wait (-1: not to be
---        known), and for each holder its owner string and its count
+-- Result an array: what it is (free, mutex, fair, read, write, plain, semaphore, other; fair:
+--        somebody waits in its queue, whether it is held or not), and unless it is other: the TTL
+--        in ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not
+--        to be known), and for each holder its owner string and its count. Of a semaphore, instead
+--        of the TTL how many permits it has and instead of the counter how many are free, and for
+--        each permit that is out its id and how many ms are left of its lease ('-1': it has none)
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
 -- strings and whose values are numbers; or it is a string that is nothing but an owner string, and
--- has a TTL. What is anything else is somebody's data: it may be large, so it is told by its first
--- few bytes that it is no lock, and nothing of it is sent. Only the lock itself is a key of this
--- script: a user who may not see the counter or count the subscribers still sees the lock. A fair
--- lock that nobody waits for cannot be told from a mutex.
+-- has a TTL. A semaphore is a number beside which there is a list of permits that are out. What is
+-- anything else is somebody's data: it may be large, so it is told by its first few bytes that it
+-- is no lock, and nothing of it is sent. Only the lock itself is a key of this script: a user who
+-- may not see the counter or count the subscribers still sees the lock. A fair lock that nobody
+-- waits for cannot be told from a mutex.
+local function semaphore(key, count)
+    local base = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local over = redis.pcall('ZCOUNT', base .. ':timeout', 0, string.format('%.0f', now))
+    if type(over) ~= 'number' then
+        return nil
+    end
+    local out = redis.call('ZRANGEBYSCORE', base .. ':timeout', string.format('(%.0f', now), '+inf',
+        'WITHSCORES', 'LIMIT', 0, 64)
+    local heard = redis.pcall('PUBSUB', 'NUMSUB', 'redisson_sc:' .. base)
+    local all = count + redis.call('ZCARD', base .. ':timeout')
+    local answer = {'semaphore', all, string.format('%.0f', math.max(count + over, 0)),
+        type(heard) == 'table' and heard[2] or -1}
+    for i = 1, #out, 2 do
+        local till = tonumber(out[i + 1])
+        answer[#answer + 1] = string.gsub(out[i], '.', function (byte)
+            return string.format('%02x', string.byte(byte))
+        end)
+        answer[#answer + 1] = till < 922337203685477 and string.format('%.0f', till - now) or '-1'
+    end
+    return #out > 0 and answer or nil
+end
 local key = KEYS[1]
 local size = redis.pcall('HLEN', key)
 if type(size) ~= 'number' then
@@ -24,7 +50,11 @@ if type(size) ~= 'number' then
     end
     local owner, ttl = redis.pcall('GETRANGE', key, 0, 63), redis.call('PTTL', key)
     local uuid = type(owner) == 'string' and string.match(owner, '^(%x[%x%-]+):%d+$')
-    return uuid and #uuid == 36 and ttl >= 0 and {'plain', ttl, '0', -1, owner, '1'} or {'other'}
+    if uuid and #uuid == 36 and ttl >= 0 then
+        return {'plain', ttl, '0', -1, owner, '1'}
+    end
+    local count = type(owner) == 'string' and #owner <= 11 and string.match(owner, '^%-?%d+$')
+    return count and semaphore(key, tonumber(count)) or {'other'}
 end
 local what = 'mutex'
 if size == 0 then

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pawl show`: everything about one lock. The exit status answers the question that scripts ask. */
+#include "commands.h"
+#include "common/backend.h"
+#include "common/view.h"
+#include "line/options.h"
+#include "line/say.h"
+
+#include <stdio.h>
+
+enum { EXIT_HELD = 0, EXIT_FREE = 1 };
+
+static const char help[] =
+    "usage: pawl show [--json] [--quiet] [--kind semaphore] NAME\n"
+    "\n"
+    "Show one lock: who holds it (readers, writer), for how long still, who waits (the queue of a\n"
+    "fair lock); or a semaphore: which permits are out, and how many are free.\n"
+    "\n"
+    "  --json       one JSON object\n"
+    "  -q, --quiet  print nothing, answer by the exit status\n"
+    "  --kind semaphore  it is one: when no permit is out, it cannot be told from other numbers\n"
+    "  --url URL    where the lock is; see pawl --help\n"
+    "\n"
+    "Exit status 0 if it is held, 1 if it is free, 69 if nobody answers:\n"
+    "  pawl show -q deploy && echo 'somebody is deploying'\n";
+
+static const char *const kinds[] = {"semaphore", NULL};
+
+struct wanted {
+    bool as_json;
+    bool quiet;
+    bool semaphore;
+};
+
+static void print(const struct cli_view *view, bool as_json)
+{
+    if (as_json) {
+        struct cli_json json;
+        cli_json_open(&json, stdout);
+        cli_view_json(&json, view);
+        cli_json_close(&json);
+    } else {
+        struct cli_text text = CLI_TEXT_INIT;
+        cli_view_add_lines(view, 0, &text);
+        fputs(cli_text_string(&text), stdout);
+        cli_text_free(&text);
+    }
+}
+
+static int show(pawl_client *client, const char *name, const struct wanted *wanted)
+{
+    struct cli_view view;
+    const pawl_status status = wanted->semaphore ? cli_view_take_semaphore(client, name, &view)
+                                                 : cli_view_take(client, name, &view);
+    if (status != PAWL_OK) {
+        return cli_say_failure(status);
+    }
+    if (!wanted->quiet) {
+        print(&view, wanted->as_json);
+    }
+    const bool held = cli_view_lock(&view)->held;
+    cli_view_free(&view);
+    const int result = cli_output_end();
+    return result != CLI_OK ? result : held ? EXIT_HELD : EXIT_FREE;
+}
+
+int cli_show(int argc, char **argv)
+{
+    struct wanted wanted = {false, false, false};
+    int kind = 0;
+    struct cli_option options[] = {
+        {.name = "json", .type = CLI_FLAG, .value = &wanted.as_json},
+        {.name = "quiet",
+            .letter = 'q',
+            .type = CLI_FLAG,
+            .value = &wanted.quiet,
+            .excludes = "json"},
+        {.name = "kind", .type = CLI_CHOICE, .value = &kind, .choices = kinds},
+    };
+    const struct cli_syntax syntax = {
+        .command = "pawl show",
+        .help = help,
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .operands = {"NAME"},
+        .operands_min = 1,
+    };
+    struct cli_arguments arguments;
+    int result = cli_options_parse(&syntax, argc, argv, &arguments);
+    if (result == CLI_GO_ON) {
+        result = cli_check_name(arguments.operands[0]);
+    }
+    pawl_client *client = NULL;
+    if (result == CLI_GO_ON) {
+        result = cli_backend_open_to_look(&client);
+    }
+    if (result == CLI_GO_ON) {
+        wanted.semaphore = cli_option_given(&syntax, "kind");
+        result = show(client, arguments.operands[0], &wanted);
+        pawl_client_close(client);
+    }
+    return result;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the keeper holds: a lock of one server, a lock that a majority of servers keeps (--redlock),
+ * or one permit of a semaphore. The rest of the keeper does not know which.
+ *
+ * Callbacks of one server's client are dispatched by the keeper, on its only thread. A lock of
+ * several servers calls back on a thread of its own, so what callbacks leave here is atomic, and a
+ * descriptor wakes whoever waits for it. */
+#ifndef PAWL_RUN_GRIP_H
+#define PAWL_RUN_GRIP_H
+
+#include "run/link.h"
+#include "run/run.h"
+
+struct run_grip {
+    const struct run_options *options;
+    const struct run_link *link;
+    pawl_client *clients[RUN_SERVERS_MAX];
+    size_t client_count;
+    pawl_lock *lock;           /* or */
+    pawl_semaphore *semaphore; /* and, while it is held, */
+    pawl_permit permit;
+    int wake_fd;        /* -1: the client has one */
+    int64_t held_us;    /* when it was had */
+    pawl_status answer; /* of run_grip_start(), once `answered` */
+    char why[RUN_TEXT_SIZE];
+    atomic_bool answered;
+    int64_t lost_us; /* once `lost` */
+    atomic_bool lost;
+};
+
+/* The reason for everything but PAWL_OK is in grip->why. */
+pawl_status run_grip_open(
+    struct run_grip *grip, const struct run_options *options, const struct run_link *link);
+pawl_status run_grip_try(struct run_grip *grip);
+
+/* Wait for it in the background: `answered` tells the end, which comes also after a cancel. */
+pawl_status run_grip_start(struct run_grip *grip, int64_t wait_ms);
+void run_grip_cancel(struct run_grip *grip);
+
+/* What to poll for reading; then dispatch. */
+int run_grip_fd(const struct run_grip *grip);
+void run_grip_dispatch(struct run_grip *grip);
+
+/* Of what is held: how long it surely still is (INT64_MAX: until released), its token (0: none),
+ * and who the backend says holds it ("": it is lost already). */
+int64_t run_grip_left_ms(const struct run_grip *grip);
+uint64_t run_grip_token(const struct run_grip *grip);
+void run_grip_owner(const struct run_grip *grip, char owner_out[PAWL_OWNER_SIZE]);
+
+pawl_status run_grip_release(struct run_grip *grip);
+
+/* Also releases. */
+void run_grip_close(struct run_grip *grip);
+
+#endif

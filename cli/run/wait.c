@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keeper while it waits for the lock. It asks once without waiting, which is all that most runs
+ * need; then the library waits in the background, so that the front can be heard meanwhile. On a
+ * terminal the front is told now and then who holds the lock; looking is a question to the backend,
+ * so it is done less often after a while. */
+#include "line/say.h"
+#include "run/keeper.h"
+#include "text/duration.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LOOK_FIRST_US = 200 * US_PER_MS,
+    LOOK_OFTEN_US = 1 * US_PER_S,
+    LOOK_SELDOM_US = 5 * US_PER_S,
+    LOOKS_OFTEN = 10, /* how many, before it becomes seldom */
+};
+
+/* ===== Who holds it ===== */
+
+/* "web3 pid 4711 (rsync)", as far as it is known. */
+static void describe_holder(const pawl_entry *entry, char *out, size_t size)
+{
+    char host[CLI_QUOTE_SIZE];
+    char command[CLI_QUOTE_SIZE];
+    if (entry->pid == 0) {
+        snprintf(out, size, "%s", cli_quote(entry->holder, host));
+        return;
+    }
+    snprintf(out, size, "%s pid %" PRId64 "%s%s%s", cli_quote(entry->host, host), entry->pid,
+        entry->command[0] != '\0' ? " (" : "", cli_quote(entry->command, command),
+        entry->command[0] != '\0' ? ")" : "");
+}
+
+static void describe(
+    const struct run_keeper *keeper, const pawl_entry *entry, char *out, size_t size)
+{
+    char name[CLI_QUOTE_SIZE];
+    char holder[3 * CLI_QUOTE_SIZE] = "";
+    char lease[64] = "";
+    char queue[64] = "";
+    char patience[64] = "";
+    char duration[CLI_DURATION_SIZE];
+    cli_quote(keeper->options->name, name);
+    if (entry == NULL || !entry->held) {
+        snprintf(out, size, "waiting for %s'%s'",
+            keeper->options->permits > 0 ? "a permit of " : "", name);
+        return;
+    }
+    describe_holder(entry, holder, sizeof holder);
+    if (entry->remaining_ms >= 0) {
+        snprintf(lease, sizeof lease, ", for %s unless renewed",
+            cli_duration_show(entry->remaining_ms, duration));
+    }
+    if (keeper->wait_end_us != RUN_NEVER) {
+        const int64_t left_us = keeper->wait_end_us - run_now_us();
+        snprintf(patience, sizeof patience, "; giving up in %s",
+            cli_duration_show(left_us > 0 ? left_us / US_PER_S * 1000 : 0, duration));
+    }
+    if (entry->kind == PAWL_FAIR && entry->waiters > 0) {
+        snprintf(queue, sizeof queue, "; %" PRId64 " in its queue", entry->waiters);
+    }
+    snprintf(out, size, "'%s' is held by %s%s%s%s%s", name, holder,
+        entry->kind == PAWL_READ ? " and maybe other readers" : "", lease, queue, patience);
+}
+
+/* Of several servers none is asked: one that is down would keep us. Permits are nobody's. */
+static void tell_holder(struct run_keeper *keeper)
+{
+    static pawl_entry entry;
+    char text[RUN_TEXT_SIZE];
+    entry.size = sizeof entry;
+    const struct run_grip *grip = &keeper->grip;
+    const bool known = keeper->options->server_count == 0 && grip->semaphore == NULL &&
+                       pawl_client_look(grip->clients[0], keeper->options->name, &entry) == PAWL_OK;
+    describe(keeper, known ? &entry : NULL, text, sizeof text);
+    run_link_talk(keeper->link, RUN_HOLDER, text, 0);
+}
+
+/* ===== Waiting ===== */
+
+static bool unwanted(const struct run_keeper *keeper)
+{
+    return keeper->done || keeper->pausing || keeper->front_gone;
+}
+
+/* Stay until the asynchronous acquire is answered; it is canceled if the front does not want it any
+ * more. */
+static pawl_status await_answer(struct run_keeper *keeper)
+{
+    int64_t look_us = keeper->options->tells ? run_now_us() + LOOK_FIRST_US : RUN_NEVER;
+    bool canceled = false;
+    for (int looks = 0; !keeper->grip.answered;) {
+        run_keeper_pump(keeper, canceled ? RUN_NEVER : look_us);
+        if (keeper->grip.answered) {
+            break;
+        }
+        if (unwanted(keeper) && !canceled) {
+            canceled = true;
+            run_grip_cancel(&keeper->grip);
+        }
+        const int64_t now_us = run_now_us();
+        if (!canceled && now_us >= look_us) {
+            tell_holder(keeper);
+            look_us = now_us + (looks++ < LOOKS_OFTEN ? LOOK_OFTEN_US : LOOK_SELDOM_US);
+        }
+    }
+    return keeper->grip.answer;
+}
+
+static int64_t wait_left_ms(const struct run_keeper *keeper)
+{
+    if (keeper->wait_end_us == RUN_NEVER) {
+        return PAWL_FOREVER;
+    }
+    const int64_t left_ms = (keeper->wait_end_us - run_now_us()) / US_PER_MS;
+    return left_ms > 0 ? left_ms : PAWL_TRY;
+}
+
+/* Servers of a majority that have restarted are refused for a while. */
+pawl_status run_wait(struct run_keeper *keeper)
+{
+    pawl_status status = run_grip_try(&keeper->grip);
+    const bool temporary = status == PAWL_BUSY || status == PAWL_UNAVAILABLE ||
+                           (status == PAWL_REFUSED && keeper->options->server_count > 0);
+    if (!temporary || wait_left_ms(keeper) == PAWL_TRY) {
+        return status;
+    }
+    status = run_grip_start(&keeper->grip, wait_left_ms(keeper));
+    return status == PAWL_OK ? await_answer(keeper) : status;
+}
