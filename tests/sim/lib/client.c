@@ -323,7 +323,6 @@ void sim_client_free(struct sim_client *client)
     pawl__ear_abolish(machine);
     free_tenures(&machine->tenures);
     free_tenures(&machine->ended);
-    pawl__ear_abolish(machine);
     struct pawl__map_node *node;
     while ((node = pawl__map_next(&machine->names, NULL)) != NULL) {
         pawl__map_remove(&machine->names, node);
