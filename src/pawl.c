@@ -146,31 +146,12 @@ static pawl_status check_owner(const pawl_client *client, const pawl_lock_option
     return PAWL_OK;
 }
 
-static enum pawl__family family_of(pawl_kind kind)
-{
-    switch (kind) {
-    case PAWL_MUTEX:
-    case PAWL_SEMAPHORE: /* refused before */
-        break;
-    case PAWL_FAIR:
-        return PAWL__FAMILY_FAIR;
-    case PAWL_READ:
-    case PAWL_WRITE:
-        return PAWL__FAMILY_SHARED;
-    case PAWL_SPIN:
-        return PAWL__FAMILY_SPIN;
-    case PAWL_PLAIN:
-        return PAWL__FAMILY_PLAIN;
-    }
-    return PAWL__FAMILY_MUTEX;
-}
-
 static pawl_status check_lock_options(const pawl_client *client, const pawl_lock_options *options)
 {
     if ((unsigned)options->kind > PAWL_PLAIN) {
         return pawl__fail(PAWL_INVALID, "kind is not one of pawl_kind that is a lock");
     }
-    const enum pawl__family family = family_of(options->kind);
+    const enum pawl__family family = pawl__family_of(options->kind);
     if ((client->engine->families & PAWL__FAMILY_BIT(family)) == 0) {
         return pawl__fail(PAWL_UNSUPPORTED, "the %s engine cannot keep %s", client->engine->name,
             pawl__family_word(family));
@@ -238,7 +219,7 @@ static pawl_status open_lock(
     }
     pawl_status status = PAWL_MISUSE;
     if (pawl__call_enter(client)) {
-        status = pawl__client_attach(client, lock, name, family_of(options->kind));
+        status = pawl__client_attach(client, lock, name, pawl__family_of(options->kind));
         pawl__call_leave(client);
     } else {
         pawl__fail(PAWL_MISUSE, "the client is closed");

@@ -312,7 +312,8 @@ void pawl__machine_fini(struct pawl__machine *machine);
 struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char *name,
     size_t name_size, enum pawl__family family, bool *fresh_out);
 
-/* "a mutex" */
+/* The family of a kind of lock; and "a mutex" */
+enum pawl__family pawl__family_of(pawl_kind kind);
 const char *pawl__family_word(enum pawl__family family);
 
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);

@@ -8,6 +8,25 @@
 
 #include <string.h>
 
+enum pawl__family pawl__family_of(pawl_kind kind)
+{
+    switch (kind) {
+    case PAWL_MUTEX:
+    case PAWL_SEMAPHORE: /* no lock, and refused as one before */
+        break;
+    case PAWL_FAIR:
+        return PAWL__FAMILY_FAIR;
+    case PAWL_READ:
+    case PAWL_WRITE:
+        return PAWL__FAMILY_SHARED;
+    case PAWL_SPIN:
+        return PAWL__FAMILY_SPIN;
+    case PAWL_PLAIN:
+        return PAWL__FAMILY_PLAIN;
+    }
+    return PAWL__FAMILY_MUTEX;
+}
+
 const char *pawl__family_word(enum pawl__family family)
 {
     switch (family) {

@@ -93,25 +93,6 @@ void stage_end(struct stage *stage)
     pawl__memory_free(&stage->table);
 }
 
-static enum pawl__family family_of(pawl_kind kind)
-{
-    switch (kind) {
-    case PAWL_MUTEX:
-    case PAWL_SEMAPHORE: /* no lock */
-        break;
-    case PAWL_FAIR:
-        return PAWL__FAMILY_FAIR;
-    case PAWL_READ:
-    case PAWL_WRITE:
-        return PAWL__FAMILY_SHARED;
-    case PAWL_SPIN:
-        return PAWL__FAMILY_SPIN;
-    case PAWL_PLAIN:
-        return PAWL__FAMILY_PLAIN;
-    }
-    return PAWL__FAMILY_MUTEX;
-}
-
 void stage_open_kind(struct stage *stage, struct pawl__handle *handle, const char *name,
     pawl_kind kind, int64_t lease_us, bool renew)
 {
@@ -123,7 +104,7 @@ void stage_open_kind(struct stage *stage, struct pawl__handle *handle, const cha
     handle->reentry = true;
     handle->warn_us = lease_us / 3;
     struct pawl__name *record =
-        pawl__machine_name(&stage->machine, name, strlen(name), family_of(kind), &fresh);
+        pawl__machine_name(&stage->machine, name, strlen(name), pawl__family_of(kind), &fresh);
     pawl__handle_attach(handle, record);
 }
 
