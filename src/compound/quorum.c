@@ -51,8 +51,9 @@ static struct pawl__quorum_wish make_wish(
     const struct pawl__quorum *quorum, uint64_t owner, int64_t wait_us, uint64_t wave)
 {
     const int64_t patience_us = wait_us == 0 ? quorum->timeout_us : wait_us;
+    const int64_t now_us = pawl__now_us();
     return (struct pawl__quorum_wish){
-        owner, wait_us, pawl__later(pawl__now_us(), patience_us), wave};
+        owner, now_us, wait_us, pawl__later(now_us, patience_us), wave};
 }
 
 /* Threads that end are looked for among the holders only if they may be among them. */
@@ -121,13 +122,7 @@ static pawl_status start(struct pawl_lock *lock, enum pawl__request_kind kind, i
         async->wish = make_wish(quorum, lock->handle.owner, wait_us, wave);
         async->done = done;
         async->arg = arg;
-        pthread_mutex_lock(&quorum->mutex);
-        pawl__list_push(&quorum->asyncs, &async->node);
-        started = pawl__worker_wake(quorum, INT64_MIN);
-        if (!started) {
-            pawl__list_remove(&async->node);
-        }
-        pthread_mutex_unlock(&quorum->mutex);
+        started = pawl__async_start(quorum, async);
     }
     if (!started) {
         pawl__free(async);
@@ -239,6 +234,7 @@ static pawl_status close_quorum(struct pawl_lock *lock)
     pawl__registry_forget(&quorum->registered);
     pawl__guard_stop(quorum);
     pawl_status status = release_all(quorum);
+    pawl__async_stop(quorum);
     pawl__worker_stop(quorum);
     const pawl_status rest = release_all(quorum); /* of an asynchronous call */
     status = rest != PAWL_OK ? rest : status;
@@ -357,10 +353,12 @@ static struct pawl__quorum *quorum_new(
     pthread_mutex_init(&quorum->guard_mutex, NULL);
     pthread_cond_init(&quorum->left, NULL);
     pawl__waiter_init(&quorum->alarm);
+    pawl__waiter_init(&quorum->bell);
     pawl__list_init(&quorum->lock.node);
     pawl__list_init(&quorum->queue);
     pawl__list_init(&quorum->lost);
     pawl__list_init(&quorum->asyncs);
+    pawl__list_init(&quorum->ended);
     quorum->panel.wake_fd = -1;
     bool made = quorum->nodes != NULL && pawl__panel_init(&quorum->panel, quorum);
     made = pawl__random_bytes(&seed, sizeof seed) && made;

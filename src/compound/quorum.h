@@ -12,6 +12,7 @@
  *   quorum_round.c   what is asked: to grant, to raise the token, to let go, to extend
  *   quorum_call.c    the calls: who holds, who re-enters, who is next in this process
  *   quorum_worker.c  the thread that watches over a hold, heals it, and calls back
+ *   quorum_async.c   asynchronous calls, and the thread that runs them
  *   quorum_guard.c   servers that have restarted and must not vote yet
  *   quorum_text.c    which node said what
  *   quorum_survey.c  for operators: inspect and break
@@ -79,6 +80,7 @@ struct pawl__quorum_hold {
     bool at_risk;     /* told so since it was last out of danger */
     bool tell_lost;   /* on_lost is due */
     bool telling;     /* the worker uses it */
+    bool leaving;     /* an asynchronous call that releases it is queued */
     bool done;        /* released for the last time; whoever uses it frees it */
     int64_t until_us; /* valid until then, when it was last looked at */
     int64_t lost_us;  /* when its time was over */
@@ -88,18 +90,21 @@ struct pawl__quorum_hold {
 /* An acquire, as it was meant when it began. */
 struct pawl__quorum_wish {
     uint64_t owner;
+    int64_t start_us;
     int64_t wait_us; /* 0: a try; PAWL__NEVER: for ever */
     int64_t end_us;
     uint64_t wave; /* of cancellations */
 };
 
-/* An asynchronous call, run by the worker. */
+/* An asynchronous call. */
 struct pawl__quorum_async {
     struct pawl__list node;
     enum pawl__request_kind kind;
     struct pawl__quorum_wish wish;
     pawl_callback done;
     void *arg;
+    pawl_status status; /* once it has ended */
+    char *error;
 };
 
 struct pawl__quorum {
@@ -133,15 +138,26 @@ struct pawl__quorum {
     struct pawl__quorum_hold *held;
     struct pawl__list lost; /* holds that their owners have yet to release */
     struct pawl__random random;
+    int64_t heard_us;    /* when a majority last answered, or a hold last ended */
+    pawl_status verdict; /* of the last claim */
+    char why[1400];      /* what it said if it was neither granted nor busy */
 
     /* The worker's. */
     pthread_t worker;
     bool worker_started;
     bool worker_stopping;
     struct pawl__waiter alarm; /* something to look at */
-    struct pawl__list asyncs;
-    int64_t look_us; /* when it will look by itself */
-    int64_t heal_us; /* when to ask again for what is missing */
+    struct pawl__list ended;   /* asynchronous calls whose callbacks are due */
+    int64_t look_us;           /* when it will look by itself */
+    int64_t heal_us;           /* when to ask again for what is missing */
+
+    /* The runner's. */
+    pthread_t runner;
+    bool runner_started;
+    bool runner_stopping;
+    struct pawl__waiter bell; /* something to run */
+    struct pawl__list asyncs; /* asynchronous calls that are to be run, oldest first */
+    bool acquiring;           /* it runs one that acquires */
 
     pthread_mutex_t guard_mutex;
     /* Guarded by it. */
@@ -236,6 +252,14 @@ pawl_status pawl__quorum_acquire(struct pawl__quorum *quorum, const struct pawl_
 pawl_status pawl__quorum_release(struct pawl__quorum *quorum, uint64_t owner);
 pawl_status pawl__quorum_extend(struct pawl__quorum *quorum, uint64_t owner, int64_t lease_us);
 
+/* An asynchronous call is judged when it is made. True: it needs no server, and has ended with this
+ * status. False: it is to be run. Mutex held; `asked`: another one that acquires is to be run. */
+bool pawl__quorum_at_once(
+    struct pawl__quorum *quorum, struct pawl__quorum_async *async, bool asked);
+
+/* A release that was judged before: it ends no later hold. */
+pawl_status pawl__quorum_release_leaving(struct pawl__quorum *quorum, uint64_t owner);
+
 bool pawl__quorum_look(struct pawl__quorum *quorum, uint64_t owner, struct pawl__hold *hold_out);
 void pawl__quorum_cancel(struct pawl__quorum *quorum);
 void pawl__quorum_owner_gone(struct pawl__quorum *quorum, uint64_t owner);
@@ -250,6 +274,15 @@ pawl_status pawl__quorum_break(struct pawl__quorum *quorum);
 /* Have it look by then at the latest; starts it if need be. False: it cannot be started. */
 bool pawl__worker_wake(struct pawl__quorum *quorum, int64_t by_us);
 void pawl__worker_stop(struct pawl__quorum *quorum); /* mutex not held */
+
+/* quorum_async.c; mutex not held. */
+
+/* It is called back unless this is false: no memory or thread for it. */
+bool pawl__async_start(struct pawl__quorum *quorum, struct pawl__quorum_async *async);
+void pawl__async_stop(struct pawl__quorum *quorum); /* runs what is still queued */
+
+/* Its callback, and its end. */
+void pawl__async_deliver(struct pawl__quorum *quorum, struct pawl__quorum_async *async);
 
 /* quorum_guard.c; the quorum's mutex may be held, a client's not. */
 

@@ -62,6 +62,7 @@ static void lose(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, in
 {
     hold->lost = true;
     hold->lost_us = at_us;
+    quorum->heard_us = pawl__now_us(); /* nobody has asked until now, so nobody was silent */
     hold->tell_lost = quorum->lock.on_lost != NULL;
     pawl__list_push(&quorum->lost, &hold->node);
     quorum->swept = false;
@@ -94,6 +95,22 @@ static pawl_status fail_lost(struct pawl__quorum *quorum, const struct pawl__quo
         "Others may have run",
         (long long)((pawl__now_us() - hold->lost_us) / 1000), hold->why);
     return pawl__quorum_fail(quorum, PAWL_LOST, words);
+}
+
+static pawl_status fail_not_held(const struct pawl__quorum *quorum)
+{
+    return pawl__quorum_fail(quorum, PAWL_NOT_HELD, "the caller does not hold it");
+}
+
+static pawl_status fail_asked(const struct pawl__quorum *quorum)
+{
+    return pawl__quorum_fail(
+        quorum, PAWL_DEADLOCK, "the caller waits for it already, and may not re-enter");
+}
+
+static pawl_status fail_busy(const struct pawl__quorum *quorum)
+{
+    return pawl__quorum_fail(quorum, PAWL_BUSY, "it is held elsewhere");
 }
 
 /* ===== The turn; mutex held ===== */
@@ -132,9 +149,20 @@ static void take_turn_for_hold(struct pawl__quorum *quorum)
 
 /* ===== Acquiring ===== */
 
-static bool is_canceled(const struct pawl__quorum *quorum, uint64_t wave)
+/* So many clients are closed that there can be no majority any more. */
+static bool is_deserted(const struct pawl__quorum *quorum)
 {
-    return quorum->closed || quorum->wave != wave;
+    size_t open = 0;
+    for (size_t i = 0; i < quorum->count; i++) {
+        open += pawl__call_closing(quorum->nodes[i].client) ? 0 : 1;
+    }
+    return open < pawl__majority(quorum->count);
+}
+
+static bool is_canceled(const struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish)
+{
+    return quorum->closed || quorum->wave != wish->wave ||
+           (wish->wait_us != 0 && is_deserted(quorum));
 }
 
 static pawl_status canceled(struct pawl__quorum *quorum)
@@ -178,6 +206,36 @@ static pawl_status enter(struct pawl__quorum *quorum, struct pawl__quorum_hold *
     return PAWL_OK;
 }
 
+/* What the last claim of anybody was told, for all who wait. Mutex held. */
+static void note_verdict(struct pawl__quorum *quorum, pawl_status status, int64_t now_us)
+{
+    quorum->verdict = status;
+    if (status != PAWL_UNAVAILABLE) {
+        quorum->heard_us = now_us;
+    }
+    if (status != PAWL_OK && status != PAWL_BUSY) {
+        snprintf(quorum->why, sizeof quorum->why, "%s", pawl__error_text());
+    }
+}
+
+/* Who does not get the turn is told why nobody gets the lock. Mutex held. */
+static pawl_status fail_in_line(const struct pawl__quorum *quorum)
+{
+    if (quorum->held != NULL || quorum->verdict == PAWL_OK || quorum->verdict == PAWL_BUSY) {
+        return fail_busy(quorum);
+    }
+    return pawl__fail(quorum->verdict, "%s", quorum->why);
+}
+
+/* Nothing was heard for so long that a wait for ever ends. Mutex held. */
+static bool is_given_up(
+    const struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish, int64_t now_us)
+{
+    const int64_t since_us = pawl__max64(quorum->heard_us, wish->start_us);
+    return wish->wait_us == PAWL__NEVER && quorum->held == NULL &&
+           quorum->verdict == PAWL_UNAVAILABLE && now_us - since_us >= quorum->give_up_us;
+}
+
 /* Wait in line for the turn. PAWL_OK: it is ours, or *hold_out is what the owner has already. */
 static pawl_status line_up(struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish,
     struct pawl__quorum_hold **hold_out)
@@ -194,8 +252,12 @@ static pawl_status line_up(struct pawl__quorum *quorum, const struct pawl__quoru
         if (*hold_out != NULL) {
             break;
         }
-        if (is_canceled(quorum, wish->wave)) {
+        if (is_canceled(quorum, wish)) {
             status = canceled(quorum);
+            break;
+        }
+        if (is_given_up(quorum, wish, now_us)) {
+            status = fail_in_line(quorum);
             break;
         }
         if (quorum->queue.next == &self.node && is_free(quorum, false)) {
@@ -203,7 +265,7 @@ static pawl_status line_up(struct pawl__quorum *quorum, const struct pawl__quoru
             break;
         }
         if (now_us >= wish->end_us || (wish->wait_us == 0 && local)) {
-            status = pawl__quorum_fail(quorum, PAWL_BUSY, "it is held elsewhere");
+            status = fail_in_line(quorum);
             break;
         }
         sleep_in_line(quorum, &self, wish->end_us);
@@ -225,27 +287,26 @@ static bool may_help(pawl_status status)
 static pawl_status contend(
     struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish, uint64_t *token_out)
 {
-    int64_t heard_us = pawl__now_us();
     for (unsigned attempt = 0;; attempt++) {
         const pawl_status status = pawl__round_claim(quorum, token_out);
         const int64_t now_us = pawl__now_us();
-        heard_us = status == PAWL_UNAVAILABLE ? heard_us : now_us;
-        const bool forever = wish->wait_us == PAWL__NEVER;
+        pthread_mutex_lock(&quorum->mutex);
+        note_verdict(quorum, status, now_us);
+        const int64_t pause_us = pawl__quorum_pause_us(&quorum->random, attempt);
+        const bool given_up = is_given_up(quorum, wish, now_us);
+        const bool stop = is_canceled(quorum, wish);
+        pthread_mutex_unlock(&quorum->mutex);
         if (status == PAWL_OK || !may_help(status) || wish->wait_us == 0 ||
-            now_us >= wish->end_us || (forever && now_us - heard_us >= quorum->give_up_us)) {
+            (now_us >= wish->end_us && !stop) || (given_up && !stop)) {
             return status;
         }
-        pthread_mutex_lock(&quorum->mutex);
-        const int64_t pause_us = pawl__quorum_pause_us(&quorum->random, attempt);
-        const bool stop = is_canceled(quorum, wish->wave);
-        pthread_mutex_unlock(&quorum->mutex);
         if (stop) {
             return canceled(quorum);
         }
         const int64_t next_us = pawl__min64(pawl__later(now_us, pause_us), wish->end_us);
         while (pawl__waiter_sleep(&quorum->panel.waiter, next_us)) {
             pthread_mutex_lock(&quorum->mutex);
-            const bool woken = is_canceled(quorum, wish->wave);
+            const bool woken = is_canceled(quorum, wish);
             pthread_mutex_unlock(&quorum->mutex);
             if (woken) {
                 return canceled(quorum);
@@ -298,8 +359,7 @@ pawl_status pawl__quorum_acquire(struct pawl__quorum *quorum, const struct pawl_
     pawl__quorum_judge(quorum, pawl__now_us());
     if (by_handle && !quorum->reentry && quorum->asking > 0 && find(quorum, wish->owner) == NULL) {
         pthread_mutex_unlock(&quorum->mutex);
-        return pawl__quorum_fail(
-            quorum, PAWL_DEADLOCK, "the caller waits for it already, and may not re-enter");
+        return fail_asked(quorum);
     }
     quorum->asking++;
     pawl_status status = line_up(quorum, wish, &hold);
@@ -311,7 +371,7 @@ pawl_status pawl__quorum_acquire(struct pawl__quorum *quorum, const struct pawl_
     return status;
 }
 
-/* ===== Releasing and extending ===== */
+/* ===== Releasing ===== */
 
 /* The last release of a valid hold. Mutex held, and the turn ours. */
 static pawl_status release_last(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold)
@@ -321,6 +381,7 @@ static pawl_status release_last(struct pawl__quorum *quorum, struct pawl__quorum
     const pawl_status status = pawl__round_let_go(quorum, hold->token, !quorum->unawaited);
     pthread_mutex_lock(&quorum->mutex);
     hold->count = 0;
+    quorum->heard_us = pawl__now_us();
     if (status == PAWL_LOST) {
         lose(quorum, hold, pawl__now_us());
     }
@@ -343,7 +404,7 @@ static pawl_status release(struct pawl__quorum *quorum, uint64_t owner)
     pawl__quorum_judge(quorum, pawl__now_us());
     struct pawl__quorum_hold *hold = find(quorum, owner);
     if (hold == NULL) {
-        return pawl__quorum_fail(quorum, PAWL_NOT_HELD, "the caller does not hold it");
+        return fail_not_held(quorum);
     }
     if (hold->lost) {
         return release_lost(quorum, hold);
@@ -369,13 +430,74 @@ pawl_status pawl__quorum_release(struct pawl__quorum *quorum, uint64_t owner)
     return status;
 }
 
+/* ===== Asynchronous calls, when they are made; mutex held ===== */
+
+static bool acquire_at_once(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold,
+    struct pawl__quorum_async *async, bool asked)
+{
+    const bool held = hold != NULL && !hold->leaving;
+    if (held && (hold->lost || !quorum->reentry || quorum->renew)) {
+        async->status = enter(quorum, hold);
+        return true;
+    }
+    if (!held && asked && !quorum->reentry) {
+        async->status = fail_asked(quorum);
+        return true;
+    }
+    if (!held && asked && async->wish.wait_us == 0) {
+        async->status = fail_in_line(quorum);
+        return true;
+    }
+    return false;
+}
+
+static bool release_at_once(
+    struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, struct pawl__quorum_async *async)
+{
+    if (hold == NULL || hold->leaving) {
+        async->status = fail_not_held(quorum);
+    } else if (hold->lost || hold->count > 1) {
+        async->status = release(quorum, async->wish.owner);
+    } else {
+        hold->leaving = true;
+        return false;
+    }
+    return true;
+}
+
+bool pawl__quorum_at_once(struct pawl__quorum *quorum, struct pawl__quorum_async *async, bool asked)
+{
+    pawl__quorum_judge(quorum, pawl__now_us());
+    struct pawl__quorum_hold *hold = find(quorum, async->wish.owner);
+    return async->kind == PAWL__WANT_ACQUIRE
+               ? acquire_at_once(quorum, hold, async, asked || quorum->asking > 0)
+               : release_at_once(quorum, hold, async);
+}
+
+pawl_status pawl__quorum_release_leaving(struct pawl__quorum *quorum, uint64_t owner)
+{
+    pthread_mutex_lock(&quorum->mutex);
+    struct pawl__quorum_hold *hold = find(quorum, owner);
+    pawl_status status = PAWL_NOT_HELD;
+    if (hold != NULL && hold->leaving) {
+        hold->leaving = false;
+        status = release(quorum, owner);
+    } else {
+        fail_not_held(quorum); /* another thread was faster */
+    }
+    pthread_mutex_unlock(&quorum->mutex);
+    return status;
+}
+
+/* ===== Extending ===== */
+
 /* Mutex held. */
 static pawl_status check_held(struct pawl__quorum *quorum, uint64_t owner)
 {
     pawl__quorum_judge(quorum, pawl__now_us());
     const struct pawl__quorum_hold *hold = find(quorum, owner);
     if (hold == NULL) {
-        return pawl__quorum_fail(quorum, PAWL_NOT_HELD, "the caller does not hold it");
+        return fail_not_held(quorum);
     }
     return hold->lost ? fail_lost(quorum, hold) : PAWL_OK;
 }

@@ -4,8 +4,7 @@
  * - looks at the clock while a hold lasts, and tells when it is in danger or lost;
  * - asks again for what a hold is missing: a server that restarted, or was away, is asked while a
  *   majority still stands, so that a long hold outlives the restart of one server after another;
- * - runs asynchronous calls;
- * - calls back, with no mutex held.
+ * - calls back, with no mutex held: one callback at a time.
  *
  * It is started by the first grant or asynchronous call. Without it nothing is wrong, only late:
  * every call judges the hold by the clock itself. */
@@ -121,20 +120,13 @@ static int64_t watch_over(struct pawl__quorum *quorum)
     return quorum->held != NULL ? next_look(quorum, until_us) : now_us;
 }
 
-/* ===== Asynchronous calls ===== */
+/* ===== Asynchronous calls that have ended; mutex held, but not meanwhile ===== */
 
-static void run_async(struct pawl__quorum *quorum)
+static void deliver_one(struct pawl__quorum *quorum)
 {
-    struct pawl__list *node = pawl__list_pop(&quorum->asyncs);
-    struct pawl__quorum_async *async = PAWL__CONTAINER(node, struct pawl__quorum_async, node);
+    struct pawl__list *node = pawl__list_pop(&quorum->ended);
     pthread_mutex_unlock(&quorum->mutex);
-    const pawl_status status = async->kind == PAWL__WANT_ACQUIRE
-                                   ? pawl__quorum_acquire(quorum, &async->wish)
-                                   : pawl__quorum_release(quorum, async->wish.owner);
-    pawl__in_callback = true;
-    async->done(&quorum->lock, status, async->arg);
-    pawl__in_callback = false;
-    pawl__free(async);
+    pawl__async_deliver(quorum, PAWL__CONTAINER(node, struct pawl__quorum_async, node));
     pthread_mutex_lock(&quorum->mutex);
 }
 
@@ -144,10 +136,10 @@ static void *work(void *arg)
 {
     struct pawl__quorum *quorum = arg;
     pthread_mutex_lock(&quorum->mutex);
-    while (!quorum->worker_stopping || !pawl__list_empty(&quorum->asyncs)) {
+    while (!quorum->worker_stopping || !pawl__list_empty(&quorum->ended)) {
         const int64_t look_us = watch_over(quorum);
-        if (!pawl__list_empty(&quorum->asyncs)) {
-            run_async(quorum);
+        if (!pawl__list_empty(&quorum->ended)) {
+            deliver_one(quorum);
             continue;
         }
         if (quorum->worker_stopping) {
