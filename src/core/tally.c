@@ -170,34 +170,6 @@ void pawl__tally_abolish(struct pawl__machine *machine)
     }
 }
 
-/* ===== Sentences ===== */
-
-static const char *busy_words(const struct pawl__tally *tally)
-{
-    if (tally->ask.verb == PAWL__TALLY_AWAIT) {
-        return "it has not been counted down to zero yet";
-    }
-    return tally->ask.unset ? "nobody has set its permits yet (pawl_semaphore_set)"
-                            : "fewer permits are free than asked for";
-}
-
-static char *explain(const struct pawl__tally *tally, pawl_status status)
-{
-    const struct pawl__name *name = tally->name;
-    const bool latch = name->place->family == PAWL__FAMILY_LATCH;
-    const char *words = "no answer in time";
-    char shown[128];
-    if (status == PAWL_BUSY) {
-        words = busy_words(tally);
-    } else if (status == PAWL_CANCELED) {
-        words = "the wait was canceled";
-    } else if (status == PAWL_UNAVAILABLE && name->error != NULL) {
-        return pawl__strdup(name->error);
-    }
-    return pawl__format("%s '%s': %s", latch ? "latch" : "semaphore",
-        pawl__printable(name->text, name->place->name_size, shown, sizeof shown), words);
-}
-
 /* ===== Asking ===== */
 
 static void ask(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
@@ -252,7 +224,7 @@ static void finish(
     struct pawl__request *request = tally->request;
     tally->request = NULL;
     request->tally = NULL;
-    request->value = tally->ask.value;
+    request->value = tally->out ? 0 : tally->ask.value; /* while out, it is the engine's */
     pawl__finish(machine, request, status, error);
 }
 
@@ -432,7 +404,7 @@ static void held(struct pawl__machine *machine, struct pawl__tally *tally, int64
         tally->copy_us = PAWL__NEVER; /* nothing was taken so far */
     }
     if (now_us >= tally->request->wait_us) {
-        finish(machine, tally, PAWL_BUSY, explain(tally, PAWL_BUSY));
+        finish(machine, tally, PAWL_BUSY, pawl__tally_explain(tally, PAWL_BUSY));
         left(machine, tally, now_us);
     } else {
         listen(machine, tally, tally->op.hint_us, now_us);
@@ -486,6 +458,7 @@ void pawl__tally_answered(struct pawl__machine *machine, struct pawl__tally *tal
 {
     const struct pawl__op *op = &tally->op;
     tally->out = false;
+    tally->unset = tally->ask.unset;
     if (op->answer == PAWL__UNKNOWN) {
         tally->doubt = true;
     } else if (op->answer != PAWL__FAILED && op->fenced) {
@@ -565,7 +538,7 @@ void pawl__tally_timeout(
         }
         status = verdict(tally);
     }
-    finish(machine, tally, status, explain(tally, status));
+    finish(machine, tally, status, pawl__tally_explain(tally, status));
     left(machine, tally, now_us);
 }
 
@@ -593,7 +566,7 @@ void pawl__tally_cancel(
         struct pawl__tally *tally = PAWL__CONTAINER(node, struct pawl__tally, all);
         node = node->next;
         if (tally->request != NULL && tally->request->handle == handle && waits(tally)) {
-            finish(machine, tally, PAWL_CANCELED, explain(tally, PAWL_CANCELED));
+            finish(machine, tally, PAWL_CANCELED, pawl__tally_explain(tally, PAWL_CANCELED));
             left(machine, tally, now_us);
         }
     }
