@@ -411,13 +411,21 @@ static void held(struct pawl__machine *machine, struct pawl__tally *tally, int64
     }
 }
 
+/* Whoever is told that it was refused may ask anew. That must not count twice, so it is not said of
+ * what goes on, nor of what an earlier copy may have done. */
+static pawl_status unanswered_status(const struct pawl__tally *tally)
+{
+    const bool open = goes_on(tally) || (tally->doubt && !waits(tally));
+    return open && tally->op.again ? PAWL_UNAVAILABLE : tally->op.status;
+}
+
 static void no_answer(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     struct pawl__op *op = &tally->op;
     struct pawl__request *request = tally->request;
     const bool patient = waits(tally) && !is_try(request);
     if (!op->again || now_us >= request->end_us || (!patient && op->answer == PAWL__FAILED)) {
-        finish(machine, tally, op->status, pawl__take_error(op));
+        finish(machine, tally, unanswered_status(tally), pawl__take_error(op));
         left(machine, tally, now_us);
     } else if (!patient) {
         ask(machine, tally, now_us); /* the same number: it is the same question */
