@@ -338,7 +338,9 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  *
  * Acquire: all or none. Whatever ends it but PAWL_OK, nothing is held through it afterwards; in the
  * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
- * in the same order, by name, whatever the order here: two multi-locks never wait for each other.
+ * in the same order, by name and then by backend, whatever the order here, so two multi-locks never
+ * wait for each other; if one name is locked on several backends, their URLs must be written alike
+ * everywhere.
  * PAWL_LOST: a member with a fixed lease was lost while others were waited for. WAITS: max(wait_ms,
  * timeout), and a timeout to give back what it had; for each client.
  *
