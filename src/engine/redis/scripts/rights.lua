@@ -4,8 +4,8 @@
 --
 -- KEYS   none: EVAL itself would be refused if it named a key that is out of bounds
 -- ARGV   1 the token counter, 2 the lock, 3 the channel, 4 the family (mutex, spin, plain, shared,
---        fair, or all of them), 5 shared: the lock's name in braces; fair: the queue, 6 fair: when who counts as
---        dead
+--        fair, or all of them), 5 shared: the lock's name in braces; fair: the queue, 6 fair: when
+--        who counts as dead
 -- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, hold (the
 --        keys of readers), queue, timeouts, channel or server
 --
