@@ -247,6 +247,29 @@ static void closing_clients_ends_waits(void **state)
     assert_ok(pawl_lock_release(theirs.lock));
 }
 
+/* The same behind a holder of this process, whose hold ends with the clients. */
+static void closing_clients_ends_waits_for_ourselves(void **state)
+{
+    (void)state;
+    static struct caller waiter;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 3000;
+    party_open(&ours, &nodes, NULL, &options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    start_caller(&waiter, PAWL_FOREVER);
+    nap_ms(100);
+    assert_ok(pawl_client_close(ours.clients[0]));
+    assert_ok(pawl_client_close(ours.clients[1]));
+    const int64_t closed_ms = boottime_ms();
+    join_caller(&waiter);
+    assert_int_equal(waiter.status, PAWL_CANCELED);
+    assert_true(waiter.end_ms - closed_ms < 2500);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+    pawl_lock_close(ours.lock);
+    assert_ok(pawl_client_close(ours.clients[2]));
+    memset(&ours, 0, sizeof ours);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -258,6 +281,7 @@ int main(void)
         TEST(a_line_without_a_majority),
         TEST(a_line_behind_a_holder),
         TEST(closing_clients_ends_waits),
+        TEST(closing_clients_ends_waits_for_ourselves),
     };
     return cmocka_run_group_tests_name("quorum waiting", tests, start_nodes, NULL);
 }
