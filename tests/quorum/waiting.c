@@ -44,11 +44,18 @@ static void note_done(pawl_lock *lock, pawl_status status, void *arg)
     atomic_store((_Atomic int *)arg, (int)status + 1);
 }
 
+struct sentence {
+    char text[100];
+    _Atomic bool noted;
+};
+
 static void note_sentence(pawl_lock *lock, pawl_status status, void *arg)
 {
+    struct sentence *sentence = arg;
     (void)lock;
     (void)status;
-    snprintf(arg, 100, "%s", pawl_last_error());
+    snprintf(sentence->text, sizeof sentence->text, "%s", pawl_last_error());
+    atomic_store(&sentence->noted, true);
 }
 
 /* One waits for ever: what comes later is answered at once, and does not touch what it gets. */
@@ -108,14 +115,14 @@ static void asynchronous_reentry(void **state)
     (void)state;
     static _Atomic int entered = 0;
     static _Atomic int left[2] = {0, 0};
-    static char sentence[100];
+    static struct sentence sentence;
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     options.owner = PAWL_OWNER_HANDLE;
     options.reentry = PAWL_REENTRY_ALLOW;
     party_open(&ours, &nodes, NULL, &options);
-    sentence[0] = '\0';
-    assert_ok(pawl_lock_release_async(ours.lock, note_sentence, sentence));
-    WAIT_UNTIL(strstr(sentence, "does not hold it") != NULL, 2000);
+    assert_ok(pawl_lock_release_async(ours.lock, note_sentence, &sentence));
+    WAIT_UNTIL(atomic_load(&sentence.noted), 2000);
+    assert_non_null(strstr(sentence.text, "does not hold it"));
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
     assert_ok(pawl_lock_acquire_async(ours.lock, PAWL_TRY, note_done, &entered));
     assert_ok(pawl_lock_release_async(ours.lock, note_done, &left[0]));
