@@ -326,6 +326,7 @@ static void take_options(struct pawl__quorum *quorum, const pawl_lock_options *o
     quorum->risk_us = pawl__quorum_risk_us(quorum->lease_us, warn_ms * 1000);
     quorum->node_timeout_us = node_timeout_ms * 1000;
     quorum->max_lease_us = options->max_lease_ms * 1000;
+    quorum->max_hold_us = options->max_hold_ms * 1000;
     quorum->guard = options->restart_guard;
 }
 

@@ -81,6 +81,7 @@ struct pawl__quorum_hold {
     bool telling;     /* the worker uses it */
     bool done;        /* released for the last time; whoever uses it frees it */
     int64_t until_us; /* valid until then, when it was last looked at */
+    int64_t limit_us; /* never beyond: acquired + max hold */
     int64_t lost_us;  /* when its time was over */
     char why[400];    /* which node said what then */
 };
@@ -109,6 +110,7 @@ struct pawl__quorum {
     int64_t lease_us;
     int64_t node_timeout_us;
     int64_t max_lease_us;
+    int64_t max_hold_us; /* 0: no limit */
     int64_t timeout_us; /* the longest of the clients' */
     int64_t give_up_us;
     int64_t risk_us; /* less left than this, and a renewed hold is in danger */
@@ -141,7 +143,7 @@ struct pawl__quorum {
     struct pawl__waiter alarm; /* something to look at */
     struct pawl__list asyncs;
     int64_t look_us; /* when it will look by itself */
-    int64_t heal_us; /* when to ask again for what is missing */
+    int64_t heal_us; /* when to ask again for what is missing; never for a fixed lease */
 
     pthread_mutex_t guard_mutex;
     /* Guarded by it. */

@@ -74,7 +74,8 @@ int64_t pawl__quorum_judge(struct pawl__quorum *quorum, int64_t now_us)
     if (hold == NULL) {
         return 0;
     }
-    const int64_t until_us = pawl__quorum_until(quorum);
+    /* A part that was asked for again has a limit of its own, which is later than the hold's. */
+    const int64_t until_us = pawl__min64(pawl__quorum_until(quorum), hold->limit_us);
     if (until_us > now_us) {
         hold->until_us = until_us;
         return until_us;
@@ -280,8 +281,11 @@ static pawl_status claim(struct pawl__quorum *quorum, const struct pawl__quorum_
         const int64_t now_us = pawl__now_us();
         quorum->held = hold;
         hold->until_us = now_us;
+        hold->limit_us =
+            quorum->max_hold_us > 0 ? pawl__later(now_us, quorum->max_hold_us) : PAWL__NEVER;
         const int64_t until_us = pawl__quorum_judge(quorum, now_us);
-        quorum->heal_us = pawl__later(now_us, quorum->lease_us / 10);
+        quorum->heal_us =
+            quorum->renew ? pawl__later(now_us, quorum->lease_us / 10) : PAWL__NEVER;
         pawl__worker_wake(quorum, pawl__min64(until_us - quorum->risk_us, quorum->heal_us));
     } else {
         pawl__free(hold);

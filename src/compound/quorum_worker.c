@@ -3,7 +3,8 @@
  *
  * - looks at the clock while a hold lasts, and tells when it is in danger or lost;
  * - asks again for what a hold is missing: a server that restarted, or was away, is asked while a
- *   majority still stands, so that a long hold outlives the restart of one server after another;
+ *   majority still stands, so that a long hold outlives the restart of one server after another
+ *   (not for a fixed lease: what is granted anew would last longer than it);
  * - runs asynchronous calls;
  * - calls back, with no mutex held.
  *
