@@ -111,7 +111,7 @@ struct pawl__quorum {
     int64_t node_timeout_us;
     int64_t max_lease_us;
     int64_t max_hold_us; /* 0: no limit */
-    int64_t timeout_us; /* the longest of the clients' */
+    int64_t timeout_us;  /* the longest of the clients' */
     int64_t give_up_us;
     int64_t risk_us; /* less left than this, and a renewed hold is in danger */
     bool reentry;

@@ -284,8 +284,7 @@ static pawl_status claim(struct pawl__quorum *quorum, const struct pawl__quorum_
         hold->limit_us =
             quorum->max_hold_us > 0 ? pawl__later(now_us, quorum->max_hold_us) : PAWL__NEVER;
         const int64_t until_us = pawl__quorum_judge(quorum, now_us);
-        quorum->heal_us =
-            quorum->renew ? pawl__later(now_us, quorum->lease_us / 10) : PAWL__NEVER;
+        quorum->heal_us = quorum->renew ? pawl__later(now_us, quorum->lease_us / 10) : PAWL__NEVER;
         pawl__worker_wake(quorum, pawl__min64(until_us - quorum->risk_us, quorum->heal_us));
     } else {
         pawl__free(hold);

@@ -38,9 +38,10 @@ static void tell(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, pa
     hold->telling = false;
 }
 
+/* Not before its loss was told: it may be lost and released while another callback runs. */
 static void forget_if_done(struct pawl__quorum_hold *hold)
 {
-    if (hold->done) {
+    if (hold->done && !hold->tell_lost) {
         pawl__list_remove(&hold->node);
         pawl__free(hold);
     }

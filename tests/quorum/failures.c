@@ -258,6 +258,56 @@ static void a_grant_that_comes_too_late(void **state)
     party_close(&ours);
 }
 
+/* ===== Callbacks ===== */
+
+struct slow {
+    _Atomic int at_risk;
+    _Atomic int released;
+    _Atomic int lost;
+};
+
+static void be_slow(const pawl_event *event, void *arg)
+{
+    struct slow *slow = arg;
+    (void)event;
+    atomic_fetch_add(&slow->at_risk, 1);
+    const int64_t end_ms = boottime_ms() + 10000;
+    while (atomic_load(&slow->released) == 0 && boottime_ms() < end_ms) {
+        nap_ms(5);
+    }
+}
+
+static void note_loss(const pawl_event *event, void *arg)
+{
+    struct slow *slow = arg;
+    (void)event;
+    atomic_fetch_add(&slow->lost, 1);
+}
+
+static void lost_and_released_while_on_risk_runs(void **state)
+{
+    (void)state;
+    static struct slow slow;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    slow = (struct slow){0};
+    options.lease_ms = 600;
+    options.on_risk = be_slow;
+    options.on_lost = note_loss;
+    options.event_arg = &slow;
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=200ms", &options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    server_pause(nodes.servers[0]);
+    server_pause(nodes.servers[1]);
+    WAIT_UNTIL(atomic_load(&slow.at_risk) == 1, 3000);
+    WAIT_UNTIL(pawl_lock_token(ours.lock) == 0, 3000);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+    assert_int_equal(atomic_load(&slow.lost), 0);
+    atomic_store(&slow.released, 1);
+    WAIT_UNTIL(atomic_load(&slow.lost) == 1, 2000);
+    assert_status(pawl_lock_release(ours.lock), PAWL_NOT_HELD);
+}
+
 /* ===== Split votes ===== */
 
 enum { CONTENDERS = 5, ROUNDS = 20 };
@@ -375,6 +425,7 @@ int main(int argc, char *argv[])
         TEST(a_majority_hangs_while_it_is_held),
         TEST(fewer_than_a_majority_answer),
         TEST(a_grant_that_comes_too_late),
+        TEST(lost_and_released_while_on_risk_runs),
         TEST(contenders_do_not_lose_a_count),
         TEST(a_holder_that_dies),
     };
