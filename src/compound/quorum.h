@@ -54,7 +54,7 @@ struct pawl__panel {
 struct pawl__standing {
     char run_id[PAWL__IDENTITY_SIZE];
     bool reviewed;    /* the rest is known for this run */
-    bool durable;     /* it forgets nothing when it restarts */
+    bool durable;     /* it forgets nothing when it restarts; for sentences */
     int64_t votes_us; /* not before */
     bool twin;        /* it is the same server as another one */
     bool told;        /* the user was warned */
