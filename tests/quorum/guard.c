@@ -264,6 +264,10 @@ static void what_makes_no_quorum(void **state)
     options.node_timeout_ms = 20;
     assert_status(pawl_lock_open(ours.clients[0], NAME, &options, &lock), PAWL_INVALID);
     options.node_timeout_ms = 0;
+    options.handoff = 1;
+    assert_status(pawl_lock_open_quorum(ours.clients, 2, NAME, &options, &lock), PAWL_INVALID);
+    assert_non_null(strstr(pawl_last_error(), "handoff"));
+    options.handoff = 0;
     options.kind = PAWL_PLAIN;
     assert_status(pawl_lock_open_quorum(ours.clients, 2, NAME, &options, &lock), PAWL_UNSUPPORTED);
     assert_null(lock);
