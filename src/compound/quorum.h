@@ -37,6 +37,7 @@ struct pawl__ballot {
     struct pawl__node *node;
     bool out;  /* with the node; guarded by the panel's mutex */
     bool lent; /* inside the client: it cannot be closed meanwhile */
+    int64_t asked_us;
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
     pawl_lock_info info;
@@ -46,6 +47,7 @@ struct pawl__panel {
     pthread_mutex_t mutex;
     struct pawl__waiter waiter; /* of the caller that asks */
     int wake_fd;
+    int64_t expired_us; /* the deadline of the last wait, if it came undecided; 0: it did not */
     size_t count;
     struct pawl__ballot *ballots;
 };
@@ -91,7 +93,8 @@ struct pawl__quorum_wish {
     uint64_t owner;
     int64_t wait_us; /* 0: a try; PAWL__NEVER: for ever */
     int64_t end_us;
-    uint64_t wave; /* of cancellations */
+    uint64_t wave;    /* of cancellations */
+    int64_t limit_us; /* when the call ends at the latest */
 };
 
 /* An asynchronous call, run by the worker. */
@@ -210,9 +213,10 @@ void pawl__node_abandon(struct pawl__node *node);
 
 /* quorum_round.c; the caller has the turn. */
 
-/* Ask all for the lock, once. OK: a majority has granted it with this token. Otherwise everything
- * is taken back, and the last error says who said what. */
-pawl_status pawl__round_claim(struct pawl__quorum *quorum, uint64_t *token_out);
+/* Ask all for the lock, once, until node_timeout is over or the limit has come. OK: a majority has
+ * granted it with this token. Otherwise everything is taken back, and the last error says who said
+ * what. */
+pawl_status pawl__round_claim(struct pawl__quorum *quorum, int64_t limit_us, uint64_t *token_out);
 
 /* Let go of everything. `awaited`: until a majority has answered. */
 pawl_status pawl__round_let_go(struct pawl__quorum *quorum, uint64_t token, bool awaited);
