@@ -339,7 +339,9 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  *
  * Acquire: all or none. Whatever ends it but PAWL_OK, nothing is held through it afterwards; in the
  * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
- * in the same order, by name, whatever the order here: two multi-locks never wait for each other.
+ * in the same order, by name and then by backend, whatever the order here, so two multi-locks never
+ * wait for each other; if one name is locked on several backends, their URLs must be written alike
+ * everywhere.
  * PAWL_LOST: a member with a fixed lease was lost while others were waited for. WAITS: max(wait_ms,
  * timeout), and a timeout to give back what it had; for each client.
  *
@@ -382,14 +384,18 @@ PAWL_API PAWL_CHECKED pawl_status pawl_stripe_name(const char *prefix, const voi
  * what another has taken, and a process that dies keeps the permits it had, for ever; an operator
  * gives them back with pawl_semaphore_add(). If that will not do, let the permits have leases.
  *
- * A name is a lock, a semaphore or a latch, not two of them (PAWL_INVALID in one client,
- * PAWL_REFUSED if others use it otherwise). On Redis these are Redisson's RSemaphore,
+ * A name is a lock, a plain semaphore, a leased one or a latch, not two of them: PAWL_INVALID in
+ * one client. Between clients only Redis can tell, and only a lock that is held from a count that
+ * is set (PAWL_REFUSED): both semaphores and a latch are a mere number there, and nobody notices
+ * who uses one as another and spoils its count. On Redis these are Redisson's RSemaphore,
  * RPermitExpirableSemaphore and RCountDownLatch. Files keep none of them (PAWL_UNSUPPORTED).
  *
  * In every call that counts: if its answer is lost, it is repeated, and counts once nevertheless.
  * PAWL_UNAVAILABLE: nobody answered in time. An acquire that was granted unheard is then taken back
  * in the background, a release and a count-down go on; of the others nobody knows whether they were
- * carried out. The numbers that a backend keeps go from -2147483648 to 2147483647. */
+ * carried out. PAWL_REFUSED: it was not carried out and will not be; a release and a count-down
+ * that the backend refuses only for the time being go on, and say PAWL_UNAVAILABLE. The numbers
+ * that a backend keeps go from -2147483648 to 2147483647. */
 typedef struct pawl_semaphore pawl_semaphore;
 
 /* One permit that has a lease: its id, 32 hexadecimal digits. */
@@ -454,8 +460,10 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire(
     pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms);
 
 /* Give so many permits back. Nobody checks that the caller had as many. PAWL_UNAVAILABLE: not
- * confirmed; it is repeated in the background for as long as the client is open, but not for more
- * than a minute after it may have been heard. WAITS: timeout. */
+ * confirmed, or refused for the time being (the server is loading, a replica, ...); it is repeated
+ * in the background for as long as the client is open, but not for more than a minute after it may
+ * have been heard. Do not call it again for the same permits: that would count twice. WAITS:
+ * timeout. */
 PAWL_API pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits);
 
 /* The same as acquire without waiting. If it returns PAWL_OK, `done` is called exactly once;

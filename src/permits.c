@@ -346,7 +346,7 @@ pawl_status pawl_permit_release(pawl_semaphore *semaphore, const pawl_permit *pe
 pawl_status pawl_permit_extend(
     pawl_semaphore *semaphore, const pawl_permit *permits, size_t count, int64_t lease_ms)
 {
-    struct pawl__request request = {.verb = PAWL__TALLY_EXTEND, .lease_us = lease_ms * 1000};
+    struct pawl__request request = {.verb = PAWL__TALLY_EXTEND};
     struct pawl__permit_id *ids = NULL;
     pawl_status status = pawl__semaphore_check(semaphore, true);
     if (status == PAWL_OK) {
@@ -357,6 +357,7 @@ pawl_status pawl_permit_extend(
         status = read_ids(permits, count, &ids);
     }
     if (status == PAWL_OK) {
+        request.lease_us = lease_ms * 1000; /* in range, so there is no overflow */
         status = ask(semaphore, &request, ids, count, "pawl_permit_extend()");
     }
     pawl__free(ids);

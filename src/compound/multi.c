@@ -276,7 +276,8 @@ static pawl_status release_holds(struct pawl__multi *multi)
         struct pawl__multi_call *call = take_hold(multi, owner);
         pthread_mutex_unlock(&multi->mutex);
         const pawl_status status = pawl__multi_run(call);
-        worst = status != PAWL_OK ? status : worst;
+        const bool gone = status == PAWL_NOT_HELD; /* its thread has ended, and all with it */
+        worst = status != PAWL_OK && !gone ? status : worst;
     }
     return worst;
 }

@@ -170,34 +170,6 @@ void pawl__tally_abolish(struct pawl__machine *machine)
     }
 }
 
-/* ===== Sentences ===== */
-
-static const char *busy_words(const struct pawl__tally *tally)
-{
-    if (tally->ask.verb == PAWL__TALLY_AWAIT) {
-        return "it has not been counted down to zero yet";
-    }
-    return tally->ask.unset ? "nobody has set its permits yet (pawl_semaphore_set)"
-                            : "fewer permits are free than asked for";
-}
-
-static char *explain(const struct pawl__tally *tally, pawl_status status)
-{
-    const struct pawl__name *name = tally->name;
-    const bool latch = name->place->family == PAWL__FAMILY_LATCH;
-    const char *words = "no answer in time";
-    char shown[128];
-    if (status == PAWL_BUSY) {
-        words = busy_words(tally);
-    } else if (status == PAWL_CANCELED) {
-        words = "the wait was canceled";
-    } else if (status == PAWL_UNAVAILABLE && name->error != NULL) {
-        return pawl__strdup(name->error);
-    }
-    return pawl__format("%s '%s': %s", latch ? "latch" : "semaphore",
-        pawl__printable(name->text, name->place->name_size, shown, sizeof shown), words);
-}
-
 /* ===== Asking ===== */
 
 static void ask(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
@@ -252,7 +224,7 @@ static void finish(
     struct pawl__request *request = tally->request;
     tally->request = NULL;
     request->tally = NULL;
-    request->value = tally->ask.value;
+    request->value = tally->out ? 0 : tally->ask.value; /* while out, it is the engine's */
     pawl__finish(machine, request, status, error);
 }
 
@@ -432,11 +404,19 @@ static void held(struct pawl__machine *machine, struct pawl__tally *tally, int64
         tally->copy_us = PAWL__NEVER; /* nothing was taken so far */
     }
     if (now_us >= tally->request->wait_us) {
-        finish(machine, tally, PAWL_BUSY, explain(tally, PAWL_BUSY));
+        finish(machine, tally, PAWL_BUSY, pawl__tally_explain(tally, PAWL_BUSY));
         left(machine, tally, now_us);
     } else {
         listen(machine, tally, tally->op.hint_us, now_us);
     }
+}
+
+/* Whoever is told that it was refused may ask anew. That must not count twice, so it is not said of
+ * what goes on, nor of what an earlier copy may have done. */
+static pawl_status unanswered_status(const struct pawl__tally *tally)
+{
+    const bool open = goes_on(tally) || (tally->doubt && !waits(tally));
+    return open && tally->op.again ? PAWL_UNAVAILABLE : tally->op.status;
 }
 
 static void no_answer(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
@@ -445,7 +425,7 @@ static void no_answer(struct pawl__machine *machine, struct pawl__tally *tally, 
     struct pawl__request *request = tally->request;
     const bool patient = waits(tally) && !is_try(request);
     if (!op->again || now_us >= request->end_us || (!patient && op->answer == PAWL__FAILED)) {
-        finish(machine, tally, op->status, pawl__take_error(op));
+        finish(machine, tally, unanswered_status(tally), pawl__take_error(op));
         left(machine, tally, now_us);
     } else if (!patient) {
         ask(machine, tally, now_us); /* the same number: it is the same question */
@@ -486,6 +466,7 @@ void pawl__tally_answered(struct pawl__machine *machine, struct pawl__tally *tal
 {
     const struct pawl__op *op = &tally->op;
     tally->out = false;
+    tally->unset = tally->ask.unset;
     if (op->answer == PAWL__UNKNOWN) {
         tally->doubt = true;
     } else if (op->answer != PAWL__FAILED && op->fenced) {
@@ -565,7 +546,7 @@ void pawl__tally_timeout(
         }
         status = verdict(tally);
     }
-    finish(machine, tally, status, explain(tally, status));
+    finish(machine, tally, status, pawl__tally_explain(tally, status));
     left(machine, tally, now_us);
 }
 
@@ -593,7 +574,7 @@ void pawl__tally_cancel(
         struct pawl__tally *tally = PAWL__CONTAINER(node, struct pawl__tally, all);
         node = node->next;
         if (tally->request != NULL && tally->request->handle == handle && waits(tally)) {
-            finish(machine, tally, PAWL_CANCELED, explain(tally, PAWL_CANCELED));
+            finish(machine, tally, PAWL_CANCELED, pawl__tally_explain(tally, PAWL_CANCELED));
             left(machine, tally, now_us);
         }
     }

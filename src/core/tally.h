@@ -33,7 +33,8 @@ struct pawl__tally {
     struct pawl__request *request; /* NULL: it left */
     struct pawl__op op;
     struct pawl__tally_ask ask;
-    bool out;         /* op is with the engine */
+    bool out;         /* op is with the engine, and with it what the ask is answered */
+    bool unset;       /* the last answer said that nobody has set a count */
     bool doubt;       /* a copy is about whose end we do not know */
     bool undoing;     /* nobody wants what it took, or may have taken */
     unsigned attempt; /* tries since the last answer, for the back-off */
@@ -63,6 +64,9 @@ void pawl__tally_reconnected(struct pawl__machine *machine, int64_t now_us);
 /* End the handle's waits with PAWL_CANCELED. */
 void pawl__tally_cancel(
     struct pawl__machine *machine, const struct pawl__handle *handle, int64_t now_us);
+
+/* A sentence for a request that ends with this status. NULL: no memory. */
+char *pawl__tally_explain(const struct pawl__tally *tally, pawl_status status);
 
 /* Everything ends, without a word to the backend. */
 void pawl__tally_abolish(struct pawl__machine *machine);

@@ -214,6 +214,65 @@ static void unheard_release_goes_on(void **state)
     scene_end(&scene);
 }
 
+/* A refusal that passes: the release goes on as well, and says so; whoever were told that it was
+ * refused would ask anew, and it would count twice. */
+static void refused_release_goes_on(void **state)
+{
+    (void)state;
+    struct scene scene;
+    pawl_permit permits[2];
+    scene_begin(&scene);
+    EXPECT_OK(pawl_semaphore_acquire(scene.semaphore, PERMITS, PAWL_TRY));
+    EXPECT_OK(pawl_permit_acquire(scene.leased, 2, PAWL_TRY, permits));
+    assert_true(server_answers(scene.server, "OK", "CONFIG SET min-replicas-to-write 1"));
+    EXPECT(PAWL_UNAVAILABLE, pawl_semaphore_release(scene.semaphore, PERMITS));
+    assert_non_null(strstr(pawl_last_error(), "min-replicas-to-write")); /* it says why */
+    EXPECT(PAWL_UNAVAILABLE, pawl_permit_release(scene.leased, permits, 2));
+    EXPECT(PAWL_UNAVAILABLE, pawl_latch_count_down(scene.latch));
+    EXPECT(PAWL_REFUSED, pawl_semaphore_add(scene.semaphore, 1)); /* this one does not go on */
+    assert_true(server_answers(scene.server, "OK", "CONFIG SET min-replicas-to-write 0"));
+    WAIT_UNTIL(count_of(&scene, "s") == PERMITS && count_of(&scene, "p") == PERMITS &&
+                   count_of(&scene, "l") == 3,
+        SOON_MS);
+    nap_ms(700); /* no copy comes later */
+    assert_int_equal(count_of(&scene, "s"), PERMITS);
+    assert_int_equal(count_of(&scene, "p"), PERMITS);
+    assert_int_equal(count_of(&scene, "l"), 3);
+    scene_end(&scene);
+}
+
+/* Giving back frees what others wait for: the memory limit does not keep anybody from it, not even
+ * a client whose first request it is. */
+static void full_server_takes_back(void **state)
+{
+    (void)state;
+    struct scene scene;
+    pawl_latch *latch = NULL;
+    pawl_permit permits[2];
+    scene_begin(&scene);
+    EXPECT_OK(pawl_semaphore_acquire(scene.semaphore, PERMITS, PAWL_TRY));
+    EXPECT_OK(pawl_permit_acquire(scene.leased, 2, PAWL_TRY, permits));
+    pawl_client *client = open_client();
+    pawl_semaphore *semaphore = open_semaphore(client, "s", false);
+    pawl_semaphore *leased = open_semaphore(client, "p", true);
+    EXPECT_OK(pawl_latch_open(client, "l", &latch));
+    assert_true(server_answers(scene.server, "OK", "CONFIG SET maxmemory 1"));
+    EXPECT(PAWL_REFUSED, pawl_semaphore_set(open_semaphore(client, "new", false), 1, NULL));
+    EXPECT_OK(pawl_semaphore_release(semaphore, PERMITS));
+    EXPECT_OK(pawl_permit_release(leased, permits, 1));
+    EXPECT(PAWL_LOST, pawl_permit_release(leased, permits, 1)); /* which has nothing to give */
+    EXPECT_OK(pawl_latch_count_down(latch));
+    assert_int_equal(count_of(&scene, "s"), PERMITS);
+    assert_int_equal(count_of(&scene, "p"), PERMITS - 1);
+    assert_int_equal(count_of(&scene, "l"), 3);
+    assert_true(server_answers(scene.server, "OK", "CONFIG SET maxmemory 0"));
+    EXPECT_OK(pawl_latch_close(latch));
+    EXPECT_OK(pawl_client_close(client));
+    EXPECT(PAWL_LOST, pawl_permit_release(scene.leased, permits, 2)); /* the other took one back */
+    assert_int_equal(count_of(&scene, "p"), PERMITS);
+    scene_end(&scene);
+}
+
 /* Messages may get lost: who waits looks now and then. */
 static void lost_message(void **state)
 {
@@ -338,6 +397,8 @@ int main(int argc, char *argv[])
         CASE(canceled_acquire_is_taken_back),
         CASE(late_copy_is_void),
         CASE(unheard_release_goes_on),
+        CASE(refused_release_goes_on),
+        CASE(full_server_takes_back),
         CASE(lost_message),
         CASE(dead_peer_with_leases),
         CASE(several_processes),

@@ -360,6 +360,21 @@ static void advice_can_be_pasted(void **state)
     }
 }
 
+/* A user who may use every key may still lack a command that only fair locks need. */
+static void one_command_is_missing(void **state)
+{
+    (void)state;
+    struct side side;
+    open_restricted(&side, "~* &* +@all -rpush");
+    assert_works(&side, "lock:1"); /* a mutex needs it not */
+    struct pawl__place *place = place_make("lock:1", strlen("lock:1"));
+    place->family = PAWL__FAMILY_FAIR;
+    assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+    assert_non_null(strstr(pawl__error_text(), "RPUSH"));
+    place_discard(place);
+    side_close(&side);
+}
+
 /* A fair lock needs more, and says so. */
 static void fair_locks_need_more(void **state)
 {
@@ -570,6 +585,7 @@ int main(void)
         CASE(missing_rights_are_named),
         CASE(advice_can_be_pasted),
         CASE(scripts_are_denied),
+        CASE(one_command_is_missing),
         CASE(fair_locks_need_more),
         CASE(channels_of_waiters_are_denied),
         CASE(rights_are_taken_away),

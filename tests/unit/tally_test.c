@@ -131,6 +131,36 @@ static void forever_ends_after_silence(void **state)
     stage_end(&stage);
 }
 
+/* ===== Leaving while a copy is out ===== */
+
+/* What is with the engine is the engine's: no answer is read that has not arrived. */
+static void leaves_the_engine_its_part(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct pawl__handle handle;
+    struct pawl__request request = want(PAWL__TALLY_TAKE, 1);
+    stage_begin(&stage);
+    stage_open_count(&stage, &handle, "s", PAWL__FAMILY_SEMAPHORE);
+    stage_tally(&stage, &request, &handle, 1500 * MS); /* it has been told that none were set */
+    stage.connected = false;
+    stage_pass(&stage, 1400 * MS);
+    assert_non_null(stage.out);
+    stage.out->tally->unset = false;
+    stage.out->tally->value = 99;
+    stage_pass(&stage, 2 * SECOND);
+    assert_true(request.finished);
+    assert_int_equal(request.status, PAWL_BUSY);
+    assert_non_null(strstr(request.error, "nobody has set its permits"));
+    assert_int_equal(request.value, 0);
+    pawl__free(request.error);
+    stage.connected = true;
+    stage_flush(&stage);
+    stage_close(&stage, &handle);
+    stage_pass(&stage, SECOND);
+    stage_end(&stage);
+}
+
 /* ===== Leases ===== */
 
 static void take_permit(struct stage *stage, struct pawl__handle *handle, int64_t lease_us,
@@ -398,6 +428,7 @@ int main(void)
         cmocka_unit_test(looks_about_every_second),
         cmocka_unit_test(ends_at_its_limit),
         cmocka_unit_test(forever_ends_after_silence),
+        cmocka_unit_test(leaves_the_engine_its_part),
         cmocka_unit_test(renews_every_third),
         cmocka_unit_test(lost_answers),
         cmocka_unit_test(late_copies),

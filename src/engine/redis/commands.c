@@ -272,22 +272,37 @@ static const char *rights_of(enum pawl__family family)
                                           : "mutex";
 }
 
+/* The arguments of rights.lua, but for the family. */
+enum { TOKEN, LOCK, CHANNEL, FIFTH, SIXTH, NAME_COUNT };
+
+static bool put_rights(struct pawl__buffer *out, const struct pawl__redis_text names[NAME_COUNT],
+    const char *family, bool whole)
+{
+    const struct pawl__script *script = &pawl__script_rights;
+    const char *const words[] = {whole ? "EVAL" : "EVALSHA", whole ? script->text : script->sha1,
+        "0", names[TOKEN].bytes, names[LOCK].bytes, names[CHANNEL].bytes, family,
+        names[FIFTH].bytes, names[SIXTH].bytes};
+    const size_t sizes[] = {strlen(words[0]), strlen(words[1]), 1, names[TOKEN].size,
+        names[LOCK].size, names[CHANNEL].size, strlen(family), names[FIFTH].size,
+        names[SIXTH].size};
+    return pawl__resp_put_command(out, sizeof words / sizeof words[0], words, sizes);
+}
+
 bool pawl__command_put_rights(
     struct pawl__buffer *out, const struct pawl__redis_place *place, bool whole)
 {
-    const struct pawl__script *script = &pawl__script_rights;
-    const char *family = rights_of(place->place.family);
     const char *name = place->place.name;
     const size_t name_size = place->place.name_size;
     char keys[2][PAWL__COMPOSED_SIZE_MAX]; /* of a fair lock */
     const bool fair = place->place.family == PAWL__FAMILY_FAIR;
-    const struct pawl__redis_text fifth =
-        fair ? pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size) : place->stem;
-    const struct pawl__redis_text sixth =
-        pawl__redis_compose(keys[1], PAWL__TIMEOUTS_PREFIX, name, name_size);
-    const char *const words[] = {whole ? "EVAL" : "EVALSHA", whole ? script->text : script->sha1,
-        "0", place->token.bytes, name, place->channel.bytes, family, fifth.bytes, sixth.bytes};
-    const size_t sizes[] = {strlen(words[0]), strlen(words[1]), 1, place->token.size, name_size,
-        place->channel.size, strlen(family), fifth.size, sixth.size};
-    return pawl__resp_put_command(out, sizeof words / sizeof words[0], words, sizes);
+    const struct pawl__redis_text names[] = {place->token, {name, name_size}, place->channel,
+        fair ? pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size) : place->stem,
+        pawl__redis_compose(keys[1], PAWL__TIMEOUTS_PREFIX, name, name_size)};
+    return put_rights(out, names, rights_of(place->place.family), whole);
+}
+
+bool pawl__command_put_probe(struct pawl__buffer *out, struct pawl__redis_text name, bool whole)
+{
+    const struct pawl__redis_text names[] = {name, name, name, name, name};
+    return put_rights(out, names, "all", whole);
 }

@@ -98,4 +98,7 @@ bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out);
 bool pawl__command_put_rights(
     struct pawl__buffer *out, const struct pawl__redis_place *place, bool whole);
 
+/* The same of one name as every key and channel of every family. */
+bool pawl__command_put_probe(struct pawl__buffer *out, struct pawl__redis_text name, bool whole);
+
 #endif

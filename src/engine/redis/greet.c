@@ -79,21 +79,14 @@ static bool put_kill(const struct pawl__doubt *doubt, bool by_address, struct pa
                (pawl__resp_put_text(out, "ADDR") && pawl__resp_put_text(out, doubt->address)));
 }
 
-/* Names that nobody's pattern is likely to match, unless it matches all, of the family that needs
- * the most rights. */
+/* A name that nobody's pattern is likely to match, unless it matches all. */
 static bool put_probe(struct pawl__buffer *out, bool whole)
 {
     char text[PAWL__UUID_SIZE + 1];
     if (!pawl__uuid(text)) {
         return false;
     }
-    const struct pawl__redis_text probe = {text, PAWL__UUID_SIZE};
-    const struct pawl__redis_place place = {
-        .place = {.name = text, .name_size = PAWL__UUID_SIZE, .family = PAWL__FAMILY_SHARED},
-        .token = probe,
-        .channel = probe,
-        .stem = probe};
-    return pawl__command_put_rights(out, &place, whole);
+    return pawl__command_put_probe(out, (struct pawl__redis_text){text, PAWL__UUID_SIZE}, whole);
 }
 
 enum pawl__greet_result pawl__greet_begin(struct pawl__greet *greet,

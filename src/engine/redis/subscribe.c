@@ -361,6 +361,26 @@ static void confirmed(
     }
 }
 
+/* How the channels of a family begin, behind Redisson's name. */
+static const char *channel_sort(enum pawl__family family)
+{
+    switch (family) {
+    case PAWL__FAMILY_SHARED:
+        return "rwlock:";
+    case PAWL__FAMILY_SEMAPHORE:
+    case PAWL__FAMILY_PERMITS:
+        return "sc:";
+    case PAWL__FAMILY_LATCH:
+        return "countdownlatch__channel__";
+    case PAWL__FAMILY_MUTEX:
+    case PAWL__FAMILY_FAIR:
+    case PAWL__FAMILY_SPIN:
+    case PAWL__FAMILY_PLAIN:
+        break;
+    }
+    return "lock__channel:";
+}
+
 static void denied(struct pawl__push *push, struct pawl__subscription *subscription,
     const char *text, size_t text_size, struct pawl__effects *effects)
 {
@@ -373,9 +393,10 @@ static void denied(struct pawl__push *push, struct pawl__subscription *subscript
     char sentence[2 * SENTENCE_SIZE];
     snprintf(sentence, sizeof sentence,
         "the user may not subscribe to '%s'; add the right with: redis-cli ACL SETUSER %s "
-        "+subscribe '&redisson_lock__channel:*'",
+        "+subscribe '&redisson_%s*'",
         pawl__printable(channel->key, channel->key_size, shown, sizeof shown),
-        pawl__shell_word(push->config->shown_user, user, sizeof user));
+        pawl__shell_word(push->config->shown_user, user, sizeof user),
+        channel_sort(place->place.family));
     refuse(push, subscription, verdict.status, verdict.again,
         verdict.status == PAWL_DENIED || verdict.sentence == NULL ? sentence : verdict.sentence,
         effects);

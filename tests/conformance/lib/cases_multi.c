@@ -303,7 +303,7 @@ static void multi_is_not_broken_as_a_whole(const struct suite *suite)
 
 struct walker {
     pawl_lock *multi;
-    volatile uint64_t *number; /* guarded by the locks alone */
+    _Atomic uint64_t *number; /* guarded by the locks alone: an update in between is lost */
 };
 
 static pawl_status walk(void *arg)
@@ -314,7 +314,7 @@ static pawl_status walk(void *arg)
         if (status != PAWL_OK) {
             return status;
         }
-        *walker->number = *walker->number + 1;
+        atomic_store(walker->number, atomic_load(walker->number) + 1);
         status = pawl_lock_release(walker->multi);
         if (status != PAWL_OK) {
             return status;
@@ -328,7 +328,7 @@ static void multi_opposite_orders_of_threads(const struct suite *suite)
 {
     static const size_t pairs[4][2] = {{0, 1}, {1, 0}, {1, 0}, {0, 1}};
     const char *names[2] = {suite_name(suite, "a"), suite_name(suite, "b")};
-    volatile uint64_t number = 0;
+    _Atomic uint64_t number = 0;
     struct walker walkers[4];
     struct actor *actors[4];
     for (size_t i = 0; i < 4; i++) {

@@ -211,6 +211,8 @@ static void refuses_nonsense(void **state)
     EXPECT(PAWL_INVALID, pawl_permit_acquire(leased, 1, PAWL_TRY, NULL));
     memset(permit.id, 'a', 32);
     EXPECT(PAWL_INVALID, pawl_permit_extend(leased, &permit, 1, 1));
+    EXPECT(PAWL_INVALID, pawl_permit_extend(leased, &permit, 1, INT64_MAX));
+    EXPECT(PAWL_INVALID, pawl_permit_extend(leased, &permit, 1, INT64_MIN));
     EXPECT(PAWL_LOST, pawl_permit_release(leased, &permit, 1)); /* never given */
     EXPECT(PAWL_INVALID, pawl_semaphore_open(client, "leased-nonsense", NULL, &other));
     options.leased = true;

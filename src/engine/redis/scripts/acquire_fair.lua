@@ -58,11 +58,11 @@ local function stand(owner)
             new = tonumber(before) + wait
         end
     end
-    if not listed or not dead_at or tonumber(dead_at) < new then
-        redis.call('ZADD', timeouts, string.format('%.0f', new), owner)
-    end
     if not listed then
         redis.call('RPUSH', queue, owner)
+    end
+    if not listed or not dead_at or tonumber(dead_at) < new then
+        redis.call('ZADD', timeouts, string.format('%.0f', new), owner)
     end
 end
 local owner = ARGV[1]

@@ -10,7 +10,7 @@
 -- so. The TTL, if somebody gave it one, is left alone.
 --include asked
 --include count
---include forget
+--include forget_first
 if not count then
     return 0
 end

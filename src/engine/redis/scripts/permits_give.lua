@@ -12,7 +12,7 @@
 -- still on its way the record says that it is void.
 --include asked
 --include count
---include forget
+--include forget_first
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local back, valid = 0, 0

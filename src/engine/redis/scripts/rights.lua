@@ -4,8 +4,8 @@
 --
 -- KEYS   none: EVAL itself would be refused if it named a key that is out of bounds
 -- ARGV   1 the token counter, 2 the lock, 3 the channel, 4 the family (mutex, spin, plain, shared,
---        fair), 5 shared: the lock's name in braces; fair: the queue, 6 fair: when who counts as
---        dead
+--        fair, or all of them), 5 shared: the lock's name in braces; fair: the queue, 6 fair: when
+--        who counts as dead
 -- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, hold (the
 --        keys of readers), queue, timeouts, channel or server
 --
@@ -20,6 +20,7 @@ local function need(what, command, ...)
 end
 local token, lock, channel, family = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 need('lock', 'PTTL', lock)
+local all = family == 'all'
 if family == 'plain' then
     need('lock', 'GET', lock)
     need('lock', 'SET', lock, 'x')
@@ -34,7 +35,7 @@ else
     need('server', 'TIME')
 end
 need('lock', 'PEXPIRE', lock, '1')
-if family == 'shared' then
+if all or family == 'shared' then
     local hold = ARGV[5] .. ':x:rwlock_timeout:1'
     need('lock', 'HGET', lock, 'x')
     need('lock', 'HLEN', lock)
@@ -46,7 +47,7 @@ if family == 'shared' then
     need('hold', 'DEL', hold)
 end
 need('server', 'EVALSHA', string.rep('0', 40), '0')
-if family == 'fair' then
+if all or family == 'fair' then
     -- Each waiter has a channel, which its owner string makes a longer name.
     channel = channel .. ':00000000-0000-0000-0000-000000000000:1'
     local queue, timeouts = ARGV[5], ARGV[6]
@@ -61,7 +62,7 @@ if family == 'fair' then
     need('timeouts', 'ZADD', timeouts, '1', 'x')
     need('timeouts', 'ZREM', timeouts, 'x')
 end
-if family == 'mutex' or family == 'shared' or family == 'fair' then
+if all or family == 'mutex' or family == 'shared' or family == 'fair' then
     need('channel', 'PUBLISH', channel, '0')
     need('channel', 'SUBSCRIBE', channel)
 end

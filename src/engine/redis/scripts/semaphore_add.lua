@@ -15,7 +15,7 @@ local sum = (count or 0) + tonumber(ARGV[3])
 if sum > 2147483647 or sum < -2147483648 then
     return redis.error_reply('PAWLRANGE the count would be ' .. string.format('%.0f', sum))
 end
---include forget
+--include forget_first
 --include reclaim
 count = redis.call('INCRBY', KEYS[1], ARGV[3])
 redis.call('SET', KEYS[3], '1', 'PX', ARGV[2])

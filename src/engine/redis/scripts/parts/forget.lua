@@ -5,8 +5,7 @@
 -- KEYS   3 this request's record, 4 the earlier one's; the same as 3: there is none
 --
 -- Why so: this keeps one record for each caller at most, instead of one for each request of the
--- last minute. What gives something back does this first: a script that has written already may
--- go on even if the server has reached its memory limit.
+-- last minute. What gives something back has forget_first.lua instead.
 if KEYS[4] ~= KEYS[3] then
     redis.call('DEL', KEYS[4])
 end

@@ -1,0 +1,11 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Part of the scripts that give something back: what forget.lua does, but always a write, and the
+-- first one. Stands behind asked.lua.
+--
+-- KEYS   3 this request's record, which does not exist yet, 4 the earlier one's; the same as 3:
+--        there is none
+--
+-- Why so: a script that has written already may go on even if the server has reached its memory
+-- limit, and DEL is allowed there. Whoever gives back frees what others wait for.
+redis.call('DEL', KEYS[4])
