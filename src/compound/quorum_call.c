@@ -74,7 +74,8 @@ int64_t pawl__quorum_judge(struct pawl__quorum *quorum, int64_t now_us)
     if (hold == NULL) {
         return 0;
     }
-    const int64_t until_us = pawl__quorum_until(quorum);
+    /* A part that was asked for again has a limit of its own, which is later than the hold's. */
+    const int64_t until_us = pawl__min64(pawl__quorum_until(quorum), hold->limit_us);
     if (until_us > now_us) {
         hold->until_us = until_us;
         return until_us;
@@ -221,13 +222,34 @@ static bool may_help(pawl_status status)
     return status == PAWL_BUSY || status == PAWL_UNAVAILABLE || status == PAWL_REFUSED;
 }
 
+/* A round before the last moment. One that the limit cuts short proves nothing: then what the round
+ * before it found out still stands. */
+static pawl_status ask_round(struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish,
+    pawl_status before, uint64_t *token_out)
+{
+    const int64_t left_us = wish->limit_us - pawl__now_us();
+    if (left_us <= 0) { /* the sentence of the round before is still the last error */
+        return before != PAWL_OK
+                   ? before
+                   : pawl__quorum_fail(quorum, PAWL_BUSY, "others of this process had it till now");
+    }
+    const pawl_status status = pawl__round_claim(quorum, wish->limit_us, token_out);
+    if (status == PAWL_UNAVAILABLE && before != PAWL_OK && before != status &&
+        left_us < quorum->node_timeout_us) {
+        return pawl__quorum_fail(quorum, before,
+            before == PAWL_BUSY ? "it is held elsewhere" : "too many servers may not vote yet");
+    }
+    return status;
+}
+
 /* Round after round, until a majority grants it or the caller's patience is over. */
 static pawl_status contend(
     struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish, uint64_t *token_out)
 {
     int64_t heard_us = pawl__now_us();
+    pawl_status status = PAWL_OK;
     for (unsigned attempt = 0;; attempt++) {
-        const pawl_status status = pawl__round_claim(quorum, token_out);
+        status = ask_round(quorum, wish, status, token_out);
         const int64_t now_us = pawl__now_us();
         heard_us = status == PAWL_UNAVAILABLE ? heard_us : now_us;
         const bool forever = wish->wait_us == PAWL__NEVER;
@@ -280,8 +302,10 @@ static pawl_status claim(struct pawl__quorum *quorum, const struct pawl__quorum_
         const int64_t now_us = pawl__now_us();
         quorum->held = hold;
         hold->until_us = now_us;
+        hold->limit_us =
+            quorum->max_hold_us > 0 ? pawl__later(now_us, quorum->max_hold_us) : PAWL__NEVER;
         const int64_t until_us = pawl__quorum_judge(quorum, now_us);
-        quorum->heal_us = pawl__later(now_us, quorum->lease_us / 10);
+        quorum->heal_us = quorum->renew ? pawl__later(now_us, quorum->lease_us / 10) : PAWL__NEVER;
         pawl__worker_wake(quorum, pawl__min64(until_us - quorum->risk_us, quorum->heal_us));
     } else {
         pawl__free(hold);
