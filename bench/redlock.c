@@ -26,14 +26,16 @@ struct redlock {
 static void *redlock_open(const void *arg)
 {
     struct redlock *self = calloc(1, sizeof *self);
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.restart_guard = PAWL_GUARD_WARN; /* they have just been started */
     self->count = *(const size_t *)arg;
     fleet_start(&self->fleet, self->count, ROUND_TRIP_US);
     for (size_t i = 0; i < self->count; i++) {
         char url[64];
-        snprintf(url, sizeof url, "redis://127.0.0.1:%u?durable=1", self->fleet.ports[i]);
+        snprintf(url, sizeof url, "redis://127.0.0.1:%u", self->fleet.ports[i]);
         self->clients[i] = ours_open(url);
     }
-    if (pawl_lock_open_quorum(self->clients, self->count, "bench-redlock", NULL, &self->lock) !=
+    if (pawl_lock_open_quorum(self->clients, self->count, "bench-redlock", &options, &self->lock) !=
         PAWL_OK) {
         die("open_quorum: %s", pawl_last_error());
     }

@@ -252,7 +252,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
  * a server that restarts and may have forgotten what it had granted does not vote before
  * max_lease_ms have passed since it was first seen, so that nobody's hold can be among what it
  * forgot. It may at once if it is durable (appendonly with appendfsync always, or ?durable=1 in its
- * URL). restart_guard: PAWL_GUARD_WARN lets it vote and logs that, PAWL_GUARD_OFF lets it vote.
+ * URL) and its data is older than that. restart_guard: PAWL_GUARD_WARN lets it vote and logs that,
+ * PAWL_GUARD_OFF lets it vote.
  *
  * All calls on a lock can be used. A hold belongs to the handle and the owner: another handle of
  * the same quorum and name contends, also in the same thread. PAWL_REFUSED from an acquire: too

@@ -133,6 +133,9 @@ static pawl_status check_quorum_options(const pawl_lock_options *options)
     if (options->same_owner_as != NULL) {
         return pawl__fail(PAWL_INVALID, "same_owner_as is not for a quorum");
     }
+    if (options->handoff != 0) {
+        return pawl__fail(PAWL_INVALID, "hand-off is not for a quorum; leave handoff 0");
+    }
     if ((unsigned)options->owner > PAWL_OWNER_HANDLE ||
         (unsigned)options->reentry > PAWL_REENTRY_REFUSE ||
         (unsigned)options->restart_guard > PAWL_GUARD_OFF) {

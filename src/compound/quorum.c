@@ -50,10 +50,10 @@ static void leave(struct pawl__quorum *quorum)
 static struct pawl__quorum_wish make_wish(
     const struct pawl__quorum *quorum, uint64_t owner, int64_t wait_us, uint64_t wave)
 {
-    const int64_t patience_us = wait_us == 0 ? quorum->timeout_us : wait_us;
     const int64_t now_us = pawl__now_us();
-    return (struct pawl__quorum_wish){
-        owner, now_us, wait_us, pawl__later(now_us, patience_us), wave};
+    const int64_t patience_us = wait_us == 0 ? quorum->timeout_us : wait_us;
+    return (struct pawl__quorum_wish){owner, now_us, wait_us, pawl__later(now_us, patience_us),
+        wave, pawl__later(now_us, pawl__max64(wait_us, quorum->timeout_us))};
 }
 
 /* Threads that end are looked for among the holders only if they may be among them. */
@@ -148,7 +148,11 @@ static bool look(struct pawl_lock *lock, struct pawl__hold *hold_out)
 static void write_owner(struct pawl_lock *lock, char *owner_out)
 {
     struct pawl__quorum *quorum = pawl__quorum_of(lock);
+    uint64_t wave = 0;
     owner_out[0] = '\0';
+    if (!enter(quorum, &wave)) {
+        return;
+    }
     for (size_t i = 0; i < quorum->count && owner_out[0] == '\0'; i++) {
         struct pawl__node_hold hold;
         bool lost = false;
@@ -157,6 +161,7 @@ static void write_owner(struct pawl_lock *lock, char *owner_out)
                 hold.id);
         }
     }
+    leave(quorum);
 }
 
 static void cancel(struct pawl_lock *lock)
@@ -322,6 +327,7 @@ static void take_options(struct pawl__quorum *quorum, const pawl_lock_options *o
     quorum->risk_us = pawl__quorum_risk_us(quorum->lease_us, warn_ms * 1000);
     quorum->node_timeout_us = node_timeout_ms * 1000;
     quorum->max_lease_us = options->max_lease_ms * 1000;
+    quorum->max_hold_us = options->max_hold_ms * 1000;
     quorum->guard = options->restart_guard;
 }
 

@@ -38,6 +38,7 @@ struct pawl__ballot {
     struct pawl__node *node;
     bool out;  /* with the node; guarded by the panel's mutex */
     bool lent; /* inside the client: it cannot be closed meanwhile */
+    int64_t asked_us;
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
     pawl_lock_info info;
@@ -47,6 +48,7 @@ struct pawl__panel {
     pthread_mutex_t mutex;
     struct pawl__waiter waiter; /* of the caller that asks */
     int wake_fd;
+    int64_t expired_us; /* the deadline of the last wait, if it came undecided; 0: it did not */
     size_t count;
     struct pawl__ballot *ballots;
 };
@@ -55,7 +57,7 @@ struct pawl__panel {
 struct pawl__standing {
     char run_id[PAWL__IDENTITY_SIZE];
     bool reviewed;    /* the rest is known for this run */
-    bool durable;     /* it forgets nothing when it restarts */
+    bool durable;     /* it forgets nothing when it restarts; for sentences */
     int64_t votes_us; /* not before */
     bool twin;        /* it is the same server as another one */
     bool told;        /* the user was warned */
@@ -83,6 +85,7 @@ struct pawl__quorum_hold {
     bool leaving;     /* an asynchronous call that releases it is queued */
     bool done;        /* released for the last time; whoever uses it frees it */
     int64_t until_us; /* valid until then, when it was last looked at */
+    int64_t limit_us; /* never beyond: acquired + max hold */
     int64_t lost_us;  /* when its time was over */
     char why[400];    /* which node said what then */
 };
@@ -93,7 +96,8 @@ struct pawl__quorum_wish {
     int64_t start_us;
     int64_t wait_us; /* 0: a try; PAWL__NEVER: for ever */
     int64_t end_us;
-    uint64_t wave; /* of cancellations */
+    uint64_t wave;    /* of cancellations */
+    int64_t limit_us; /* when the call ends at the latest */
 };
 
 /* An asynchronous call. */
@@ -114,7 +118,8 @@ struct pawl__quorum {
     int64_t lease_us;
     int64_t node_timeout_us;
     int64_t max_lease_us;
-    int64_t timeout_us; /* the longest of the clients' */
+    int64_t max_hold_us; /* 0: no limit */
+    int64_t timeout_us;  /* the longest of the clients' */
     int64_t give_up_us;
     int64_t risk_us; /* less left than this, and a renewed hold is in danger */
     bool reentry;
@@ -149,7 +154,7 @@ struct pawl__quorum {
     struct pawl__waiter alarm; /* something to look at */
     struct pawl__list ended;   /* asynchronous calls whose callbacks are due */
     int64_t look_us;           /* when it will look by itself */
-    int64_t heal_us;           /* when to ask again for what is missing */
+    int64_t heal_us;           /* when to ask again for what is missing; never for a fixed lease */
 
     /* The runner's. */
     pthread_t runner;
@@ -224,9 +229,10 @@ void pawl__node_abandon(struct pawl__node *node);
 
 /* quorum_round.c; the caller has the turn. */
 
-/* Ask all for the lock, once. OK: a majority has granted it with this token. Otherwise everything
- * is taken back, and the last error says who said what. */
-pawl_status pawl__round_claim(struct pawl__quorum *quorum, uint64_t *token_out);
+/* Ask all for the lock, once, until node_timeout is over or the limit has come. OK: a majority has
+ * granted it with this token. Otherwise everything is taken back, and the last error says who said
+ * what. */
+pawl_status pawl__round_claim(struct pawl__quorum *quorum, int64_t limit_us, uint64_t *token_out);
 
 /* Let go of everything. `awaited`: until a majority has answered. */
 pawl_status pawl__round_let_go(struct pawl__quorum *quorum, uint64_t token, bool awaited);

@@ -75,7 +75,8 @@ int64_t pawl__quorum_judge(struct pawl__quorum *quorum, int64_t now_us)
     if (hold == NULL) {
         return 0;
     }
-    const int64_t until_us = pawl__quorum_until(quorum);
+    /* A part that was asked for again has a limit of its own, which is later than the hold's. */
+    const int64_t until_us = pawl__min64(pawl__quorum_until(quorum), hold->limit_us);
     if (until_us > now_us) {
         hold->until_us = until_us;
         return until_us;
@@ -256,7 +257,7 @@ static pawl_status line_up(struct pawl__quorum *quorum, const struct pawl__quoru
             status = canceled(quorum);
             break;
         }
-        if (is_given_up(quorum, wish, now_us)) {
+        if (now_us >= wish->limit_us || is_given_up(quorum, wish, now_us)) {
             status = fail_in_line(quorum);
             break;
         }
@@ -283,12 +284,33 @@ static bool may_help(pawl_status status)
     return status == PAWL_BUSY || status == PAWL_UNAVAILABLE || status == PAWL_REFUSED;
 }
 
+/* A round before the last moment. One that the limit cuts short proves nothing: then what the round
+ * before it found out still stands. */
+static pawl_status ask_round(struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish,
+    pawl_status before, uint64_t *token_out)
+{
+    const int64_t left_us = wish->limit_us - pawl__now_us();
+    if (left_us <= 0) { /* the sentence of the round before is still the last error */
+        return before != PAWL_OK
+                   ? before
+                   : pawl__quorum_fail(quorum, PAWL_BUSY, "others of this process had it till now");
+    }
+    const pawl_status status = pawl__round_claim(quorum, wish->limit_us, token_out);
+    if (status == PAWL_UNAVAILABLE && before != PAWL_OK && before != status &&
+        left_us < quorum->node_timeout_us) {
+        return pawl__quorum_fail(quorum, before,
+            before == PAWL_BUSY ? "it is held elsewhere" : "too many servers may not vote yet");
+    }
+    return status;
+}
+
 /* Round after round, until a majority grants it or the caller's patience is over. */
 static pawl_status contend(
     struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish, uint64_t *token_out)
 {
+    pawl_status status = PAWL_OK;
     for (unsigned attempt = 0;; attempt++) {
-        const pawl_status status = pawl__round_claim(quorum, token_out);
+        status = ask_round(quorum, wish, status, token_out);
         const int64_t now_us = pawl__now_us();
         pthread_mutex_lock(&quorum->mutex);
         note_verdict(quorum, status, now_us);
@@ -297,7 +319,7 @@ static pawl_status contend(
         const bool stop = is_canceled(quorum, wish);
         pthread_mutex_unlock(&quorum->mutex);
         if (status == PAWL_OK || !may_help(status) || wish->wait_us == 0 ||
-            (now_us >= wish->end_us && !stop) || (given_up && !stop)) {
+            (!stop && (given_up || now_us >= wish->end_us))) {
             return status;
         }
         if (stop) {
@@ -341,8 +363,10 @@ static pawl_status claim(struct pawl__quorum *quorum, const struct pawl__quorum_
         const int64_t now_us = pawl__now_us();
         quorum->held = hold;
         hold->until_us = now_us;
+        hold->limit_us =
+            quorum->max_hold_us > 0 ? pawl__later(now_us, quorum->max_hold_us) : PAWL__NEVER;
         const int64_t until_us = pawl__quorum_judge(quorum, now_us);
-        quorum->heal_us = pawl__later(now_us, quorum->lease_us / 10);
+        quorum->heal_us = quorum->renew ? pawl__later(now_us, quorum->lease_us / 10) : PAWL__NEVER;
         pawl__worker_wake(quorum, pawl__min64(until_us - quorum->risk_us, quorum->heal_us));
     } else {
         pawl__free(hold);
@@ -440,12 +464,8 @@ static bool acquire_at_once(struct pawl__quorum *quorum, struct pawl__quorum_hol
         async->status = enter(quorum, hold);
         return true;
     }
-    if (!held && asked && !quorum->reentry) {
-        async->status = fail_asked(quorum);
-        return true;
-    }
-    if (!held && asked && async->wish.wait_us == 0) {
-        async->status = fail_in_line(quorum);
+    if (!held && asked && (!quorum->reentry || async->wish.wait_us == 0)) {
+        async->status = quorum->reentry ? fail_in_line(quorum) : fail_asked(quorum);
         return true;
     }
     return false;
@@ -478,13 +498,11 @@ pawl_status pawl__quorum_release_leaving(struct pawl__quorum *quorum, uint64_t o
 {
     pthread_mutex_lock(&quorum->mutex);
     struct pawl__quorum_hold *hold = find(quorum, owner);
-    pawl_status status = PAWL_NOT_HELD;
-    if (hold != NULL && hold->leaving) {
+    const bool leaving = hold != NULL && hold->leaving; /* no other thread was faster */
+    if (leaving) {
         hold->leaving = false;
-        status = release(quorum, owner);
-    } else {
-        fail_not_held(quorum); /* another thread was faster */
     }
+    const pawl_status status = leaving ? release(quorum, owner) : fail_not_held(quorum);
     pthread_mutex_unlock(&quorum->mutex);
     return status;
 }

@@ -4,7 +4,11 @@
  * A server that keeps its data in memory alone forgets what it had granted when it restarts. If it
  * voted at once, two holders could each have a majority. So it does not vote before max_lease have
  * passed since its present run was first seen: by then every hold that it may have forgotten is
- * over. A durable server forgets nothing, and votes at once.
+ * over.
+ *
+ * A durable server forgets nothing, and votes at once. But that it is configured so says nothing of
+ * the runs before: its disk may be a new one. So it keeps a note of itself (DATA_NOTE) among its
+ * data, and counts as being as old as that; without one it waits as any other.
  *
  * "First seen" must not be forgotten with us, nor with that server, so it is noted at the others. A
  * run that nobody has noted is as old as the server says, provided that its clock, by which it says
@@ -25,6 +29,8 @@
 
 #include <stdio.h>
 #include <string.h>
+
+#define DATA_NOTE "durable" /* since when a server has kept everything */
 
 /* Who the server of this node is. False: not known. */
 static bool identify(const struct pawl__node *node, struct pawl__server_identity *identity_out)
@@ -49,6 +55,11 @@ static void describe(const struct pawl__standing *standing, char *out, size_t si
         snprintf(out, size, "has restarted, and is being looked at");
     } else if (standing->twin) {
         snprintf(out, size, "is the same server as another one of the quorum");
+    } else if (left_us > 0 && standing->durable) {
+        snprintf(out, size,
+            "is durable, but its data is new, so holds may be forgotten, and it does not vote for "
+            "%lld s more (it would with restart_guard 'warn')",
+            seconds);
     } else if (left_us > 0) {
         snprintf(out, size,
             "has restarted and may have forgotten holds, so it does not vote for %lld s more (it "
@@ -110,8 +121,7 @@ static bool may_vote(
         start_review(node->quorum);
         return false;
     }
-    return !standing->twin && !identity->replica &&
-           (standing->durable || now_us >= standing->votes_us);
+    return !standing->twin && !identity->replica && now_us >= standing->votes_us;
 }
 
 /* A node that would be barred votes all the same, and that is told once for each run. */
@@ -198,10 +208,10 @@ static void take_stock(struct pawl__quorum *quorum, struct review reviews[PAWL__
 
 static bool needs_notes(const struct review *review)
 {
-    return review->wanted && !review->durable && !review->twin;
+    return review->wanted && !review->twin;
 }
 
-/* What one server knows of the others; with `noting` it also learns. */
+/* What one server knows of the others, and of its own data; with `noting` it also learns. */
 static void consult(struct pawl__quorum *quorum, struct review reviews[PAWL__QUORUM_MAX],
     size_t witness, bool noting)
 {
@@ -210,10 +220,13 @@ static void consult(struct pawl__quorum *quorum, struct review reviews[PAWL__QUO
     size_t count = 0;
     struct pawl_client *client = quorum->nodes[witness].client;
     for (size_t i = 0; i < quorum->count; i++) {
-        if (i != witness && needs_notes(&reviews[i])) {
+        const struct review *review = &reviews[i];
+        const bool itself = i == witness;
+        if (needs_notes(review) && (!itself || review->durable)) {
             of[count] = i;
-            sightings[count++] = (struct pawl__sighting){
-                reviews[i].identity.run_id, noting ? reviews[i].age_us : -1, -1};
+            sightings[count++] =
+                (struct pawl__sighting){itself ? DATA_NOTE : review->identity.run_id,
+                    noting ? review->age_us : -1, -1, itself};
         }
     }
     if (count == 0 || !reviews[witness].known || client->engine->seen == NULL ||

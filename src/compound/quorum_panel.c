@@ -104,6 +104,7 @@ void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind,
         ballot->info = (pawl_lock_info){.size = sizeof ballot->info};
         request->info_out = &ballot->info;
     }
+    ballot->asked_us = pawl__now_us();
     ballot->out = true; /* nobody else looks yet */
     const bool attends = pawl__attends;
     pawl__attends = true;
@@ -224,6 +225,7 @@ enum pawl__verdict_now pawl__panel_wait(struct pawl__panel *panel, bool all, int
         verdict = pawl__panel_judge(panel, &open);
     }
     pawl__attends = attends;
+    panel->expired_us = open && verdict == PAWL__UNDECIDED ? deadline_us : 0;
     return verdict;
 }
 

@@ -143,8 +143,14 @@ static void set_aside(struct pawl__panel *panel, enum pawl__vote from, enum pawl
     }
 }
 
+/* How long a round's questions are waited for. */
+static int64_t round_end(const struct pawl__quorum *quorum, int64_t limit_us)
+{
+    return pawl__min64(pawl__later(pawl__now_us(), quorum->node_timeout_us), limit_us);
+}
+
 /* Write the greatest token back. A node that has it has said yes already. */
-static bool raise_tokens(struct pawl__quorum *quorum, uint64_t greatest)
+static bool raise_tokens(struct pawl__quorum *quorum, int64_t limit_us, uint64_t greatest)
 {
     struct pawl__panel *panel = &quorum->panel;
     set_aside(panel, PAWL__VOTE_OPEN, PAWL__VOTE_SILENT);
@@ -155,20 +161,20 @@ static bool raise_tokens(struct pawl__quorum *quorum, uint64_t greatest)
             ballot->token = greatest;
         }
     }
-    const int64_t deadline_us = pawl__later(pawl__now_us(), quorum->node_timeout_us);
+    const int64_t deadline_us = round_end(quorum, limit_us);
     const bool raised = pawl__panel_wait(panel, false, deadline_us) == PAWL__CARRIED;
     set_aside(panel, PAWL__VOTE_SILENT, PAWL__VOTE_OPEN);
     return raised;
 }
 
-static bool agree_on_token(struct pawl__quorum *quorum, uint64_t *token_out)
+static bool agree_on_token(struct pawl__quorum *quorum, int64_t limit_us, uint64_t *token_out)
 {
     uint64_t tokens[PAWL__QUORUM_MAX];
     const size_t count = granted_tokens(&quorum->panel, tokens);
     const uint64_t greatest = pawl__tokens_greatest(tokens, count);
     *token_out = greatest;
     return pawl__tokens_at(tokens, count, greatest) >= pawl__majority(quorum->count) ||
-           raise_tokens(quorum, greatest);
+           raise_tokens(quorum, limit_us, greatest);
 }
 
 static pawl_status not_claimed(struct pawl__quorum *quorum)
@@ -180,16 +186,16 @@ static pawl_status not_claimed(struct pawl__quorum *quorum)
     return pawl__quorum_fail_votes(quorum, panel, status, "no majority grants it");
 }
 
-pawl_status pawl__round_claim(struct pawl__quorum *quorum, uint64_t *token_out)
+pawl_status pawl__round_claim(struct pawl__quorum *quorum, int64_t limit_us, uint64_t *token_out)
 {
     struct pawl__panel *panel = &quorum->panel;
-    const int64_t deadline_us = pawl__later(pawl__now_us(), quorum->node_timeout_us);
+    const int64_t deadline_us = round_end(quorum, limit_us);
     pawl__panel_begin(panel);
     ask_all(quorum);
     pawl_status status = PAWL_OK;
     if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
         status = not_claimed(quorum);
-    } else if (!agree_on_token(quorum, token_out)) {
+    } else if (!agree_on_token(quorum, limit_us, token_out)) {
         status = pawl__quorum_fail_votes(
             quorum, panel, PAWL_UNAVAILABLE, "its token could not be written back to a majority");
     } else if (pawl__quorum_until(quorum) <= pawl__now_us()) {

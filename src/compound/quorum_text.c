@@ -21,14 +21,17 @@ static const char *word_for(const struct pawl__request *request)
     return request->error != NULL ? request->error : pawl_status_string(request->status);
 }
 
-static void describe_ballot(
-    const struct pawl__quorum *quorum, const struct pawl__ballot *ballot, char words[WORDS_SIZE])
+static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_SIZE])
 {
-    const bool claim = ballot->request.kind == PAWL__WANT_ACQUIRE;
-    const int64_t limit_us = claim ? quorum->node_timeout_us : quorum->timeout_us;
+    const int64_t waited_us = pawl__max64(ballot->panel->expired_us - ballot->asked_us, 0);
     switch (ballot->vote) {
     case PAWL__VOTE_OPEN:
-        snprintf(words, WORDS_SIZE, "no answer within %lld ms", (long long)(limit_us / 1000));
+        if (ballot->panel->expired_us == 0) {
+            snprintf(words, WORDS_SIZE, "not waited for");
+        } else {
+            snprintf(words, WORDS_SIZE, "no answer within %lld ms",
+                (long long)((waited_us + 500) / 1000));
+        }
         return;
     case PAWL__VOTE_BARRED:
         pawl__guard_describe(ballot->node, words, WORDS_SIZE);
@@ -70,7 +73,7 @@ pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,
     char all[TEXT_SIZE + WORDS_SIZE];
     for (size_t i = 0; i < panel->count; i++) {
         char words[WORDS_SIZE];
-        describe_ballot(quorum, &panel->ballots[i], words);
+        describe_ballot(&panel->ballots[i], words);
         add(text, sizeof text, panel->count, panel->ballots[i].node->where, words);
     }
     snprintf(all, sizeof all, "%s; %zu of %zu servers are needed: %s", what,

@@ -3,7 +3,8 @@
  *
  * - looks at the clock while a hold lasts, and tells when it is in danger or lost;
  * - asks again for what a hold is missing: a server that restarted, or was away, is asked while a
- *   majority still stands, so that a long hold outlives the restart of one server after another;
+ *   majority still stands, so that a long hold outlives the restart of one server after another
+ *   (not for a fixed lease: what is granted anew would last longer than it);
  * - calls back, with no mutex held: one callback at a time.
  *
  * It is started by the first grant or asynchronous call. Without it nothing is wrong, only late:
@@ -36,9 +37,10 @@ static void tell(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, pa
     hold->telling = false;
 }
 
+/* Not before its loss was told: it may be lost and released while another callback runs. */
 static void forget_if_done(struct pawl__quorum_hold *hold)
 {
-    if (hold->done) {
+    if (hold->done && !hold->tell_lost) {
         pawl__list_remove(&hold->node);
         pawl__free(hold);
     }

@@ -240,11 +240,12 @@ struct pawl__server_identity {
     int64_t read_us;   /* and pawl__now_us() this */
 };
 
-/* When a run of another server was first seen. */
+/* When a run of another server was first seen, or something else that has a name. */
 struct pawl__sighting {
     const char *run_id;
     int64_t note_us; /* if there is no note of it, note that it was so long ago; < 0: do not */
     int64_t age_us;  /* so long ago, says the note; < 0: there is none */
+    bool lasting;    /* the note is never dropped */
 };
 
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */

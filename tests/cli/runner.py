@@ -86,6 +86,7 @@ three_servers() {
             >/dev/null 2>&1 </dev/null &
         printf '%s server-%s\n' "$!" "$i" >>"$CASE_PIDS"
         until_true redis-cli -s "$CASE_DIR/$i.sock" ping
+        redis-cli -s "$CASE_DIR/$i.sock" set pawl_seen:durable 1000 >/dev/null
     done
 }
 server_pid() { sed -n "s/ server-$1\$//p" "$CASE_PIDS"; }

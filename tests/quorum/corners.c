@@ -303,6 +303,66 @@ static void max_hold_ends_it(void **state)
     assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
 }
 
+/* Take one node's part away, as an operator of that server might. */
+static void break_part(int number)
+{
+    pawl_lock *part = NULL;
+    assert_ok(pawl_lock_open(theirs.clients[number], NAME, NULL, &part));
+    assert_ok(pawl_lock_break(part));
+    assert_ok(pawl_lock_close(part));
+}
+
+static bool is_held_at(int number)
+{
+    pawl_lock *part = NULL;
+    pawl_lock_info info = {.size = sizeof info};
+    assert_ok(pawl_lock_open(theirs.clients[number], NAME, NULL, &part));
+    assert_ok(pawl_lock_inspect(part, &info));
+    assert_ok(pawl_lock_close(part));
+    return info.held;
+}
+
+/* What is granted anew would last longer than the others, and be anew for ever. */
+static void a_fixed_lease_is_not_healed(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 1000;
+    options.renew = false;
+    open_ours(&options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    break_part(0);
+    assert_ok(pawl_lock_extend(ours.lock, 1000)); /* the others carry it; the loss is seen */
+    const int64_t start_ms = boottime_ms();
+    while (pawl_lock_token(ours.lock) != 0 && boottime_ms() - start_ms < 3000) {
+        assert_false(is_held_at(0));
+        nap_ms(10);
+    }
+    assert_true(boottime_ms() - start_ms < 1500);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+}
+
+/* Two of three parts are lost one after the other: what is asked for again must not outlast the
+ * hold as it was granted. */
+static void healing_does_not_prolong_max_hold(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 300;
+    options.max_hold_ms = 1500;
+    open_ours(&options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    const int64_t start_ms = boottime_ms();
+    for (int part = 0; part < 3; part += 2) {
+        break_part(part);
+        WAIT_UNTIL(is_held_at(part), 1000);
+    }
+    assert_true(pawl_lock_token(ours.lock) != 0);
+    WAIT_UNTIL(pawl_lock_token(ours.lock) == 0, 4000);
+    assert_true(boottime_ms() - start_ms < 1800);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -319,6 +379,8 @@ int main(void)
         TEST(a_handle_holds_for_all_threads),
         TEST(no_waiting_inside_a_callback),
         TEST(max_hold_ends_it),
+        TEST(a_fixed_lease_is_not_healed),
+        TEST(healing_does_not_prolong_max_hold),
     };
     return cmocka_run_group_tests_name("quorum corners", tests, NULL, NULL);
 }

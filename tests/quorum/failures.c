@@ -258,6 +258,105 @@ static void a_grant_that_comes_too_late(void **state)
     party_close(&ours);
 }
 
+/* However long a server is given: a call ends when it has to. */
+static void a_limit_is_kept(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.node_timeout_ms = 5000;
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=1000ms", &options);
+    server_pause(nodes.servers[0]);
+    server_pause(nodes.servers[1]);
+    const int64_t start_ms = boottime_ms();
+    assert_status(pawl_lock_acquire(ours.lock, 1200), PAWL_UNAVAILABLE);
+    assert_true(boottime_ms() - start_ms >= 1000);
+    assert_true(boottime_ms() - start_ms < 1700);
+}
+
+/* A wait that outlasts the timeout says what was found out, also if it ends amid a round. */
+static void a_long_wait_ends_busy(void **state)
+{
+    (void)state;
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=100ms", NULL);
+    party_open(&theirs, &nodes, "?durable=1&timeout=100ms", NULL);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    for (int wait_ms = 150; wait_ms < 170; wait_ms++) {
+        assert_status(pawl_lock_acquire(theirs.lock, wait_ms), PAWL_BUSY);
+    }
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
+/* Two have refused, so nobody waits for the third one, and nothing is said of how long it took. */
+static void one_that_was_not_waited_for(void **state)
+{
+    (void)state;
+    nodes.count = 3;
+    party_open(&ours, &nodes, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        free(server_command(nodes.servers[i], "HSET " NAME " other:1 1"));
+        free(server_command(nodes.servers[i], "PEXPIRE " NAME " 10000"));
+    }
+    server_pause(nodes.servers[2]);
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_BUSY);
+    assert_non_null(strstr(pawl_last_error(), ": not waited for"));
+    assert_null(strstr(pawl_last_error(), "no answer within"));
+    server_pause(nodes.servers[1]);
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
+    assert_non_null(strstr(pawl_last_error(), "no answer within 50 ms"));
+}
+
+/* ===== Callbacks ===== */
+
+struct slow {
+    _Atomic int at_risk;
+    _Atomic int released;
+    _Atomic int lost;
+};
+
+static void be_slow(const pawl_event *event, void *arg)
+{
+    struct slow *slow = arg;
+    (void)event;
+    atomic_fetch_add(&slow->at_risk, 1);
+    const int64_t end_ms = boottime_ms() + 10000;
+    while (atomic_load(&slow->released) == 0 && boottime_ms() < end_ms) {
+        nap_ms(5);
+    }
+}
+
+static void note_loss(const pawl_event *event, void *arg)
+{
+    struct slow *slow = arg;
+    (void)event;
+    atomic_fetch_add(&slow->lost, 1);
+}
+
+static void lost_and_released_while_on_risk_runs(void **state)
+{
+    (void)state;
+    static struct slow slow;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    slow = (struct slow){0};
+    options.lease_ms = 600;
+    options.on_risk = be_slow;
+    options.on_lost = note_loss;
+    options.event_arg = &slow;
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=200ms", &options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    server_pause(nodes.servers[0]);
+    server_pause(nodes.servers[1]);
+    WAIT_UNTIL(atomic_load(&slow.at_risk) == 1, 3000);
+    WAIT_UNTIL(pawl_lock_token(ours.lock) == 0, 3000);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+    assert_int_equal(atomic_load(&slow.lost), 0);
+    atomic_store(&slow.released, 1);
+    WAIT_UNTIL(atomic_load(&slow.lost) == 1, 2000);
+    assert_status(pawl_lock_release(ours.lock), PAWL_NOT_HELD);
+}
+
 /* ===== Split votes ===== */
 
 enum { CONTENDERS = 5, ROUNDS = 20 };
@@ -375,6 +474,10 @@ int main(int argc, char *argv[])
         TEST(a_majority_hangs_while_it_is_held),
         TEST(fewer_than_a_majority_answer),
         TEST(a_grant_that_comes_too_late),
+        TEST(a_limit_is_kept),
+        TEST(a_long_wait_ends_busy),
+        TEST(one_that_was_not_waited_for),
+        TEST(lost_and_released_while_on_risk_runs),
         TEST(contenders_do_not_lose_a_count),
         TEST(a_holder_that_dies),
     };

@@ -180,16 +180,24 @@ static void a_warning_is_all_if_the_user_says_so(void **state)
     assert_non_null(strstr(warning, "has restarted"));
 }
 
+static void start_durable(size_t durable_count, size_t count)
+{
+    static const char *const args[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+    static const struct server_options durable = {.args = args, .aof = true};
+    memset(&nodes, 0, sizeof nodes);
+    nodes.count = count;
+    for (size_t i = 0; i < count; i++) {
+        nodes.servers[i] = server_start(i < durable_count ? &durable : NULL);
+    }
+}
+
 static void durable_servers_vote_at_once(void **state)
 {
     (void)state;
-    static const char *const args[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
-    static const struct server_options durable = {.args = args, .aof = true};
     pawl_lock_options options = guarded(PAWL_GUARD_ENFORCE);
-    memset(&nodes, 0, sizeof nodes);
-    nodes.count = 3;
-    for (int i = 0; i < 3; i++) {
-        nodes.servers[i] = server_start(i < 2 ? &durable : NULL);
+    start_durable(2, 3);
+    for (int i = 0; i < 3; i++) { /* of one that is not durable it says nothing */
+        free(server_command(nodes.servers[i], "SET pawl_seen:durable 1000"));
     }
     party_open(&ours, &nodes, "", &options);
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
@@ -198,6 +206,36 @@ static void durable_servers_vote_at_once(void **state)
     assert_ok(pawl_lock_release(ours.lock));
     assert_ok(pawl_lock_acquire(ours.lock, 2000));
     assert_ok(pawl_lock_release(ours.lock));
+}
+
+/* How it is configured now says nothing of what it has kept. */
+static void a_durable_server_with_a_new_disk_waits(void **state)
+{
+    (void)state;
+    pawl_lock_options options = guarded(PAWL_GUARD_ENFORCE);
+    start_durable(3, 3);
+    party_open(&ours, &nodes, "", &options);
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_REFUSED);
+    assert_non_null(strstr(pawl_last_error(), "its data is new"));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(server_integer(nodes.servers[i], "TTL pawl_seen:durable"), -1);
+    }
+    assert_ok(pawl_lock_acquire(ours.lock, 10000));
+    for (int i = 1; i < 3; i++) {
+        server_restart(nodes.servers[i], false);
+    }
+    party_open(&theirs, &nodes, "", &options);
+    assert_status(pawl_lock_acquire(theirs.lock, PAWL_TRY), PAWL_REFUSED);
+    assert_int_equal(nodes_holding(&nodes), 1);
+    for (int i = 1; i < 3; i++) { /* again, and with the same disk: the note is not old enough */
+        server_restart(nodes.servers[i], true);
+    }
+    party_close(&theirs);
+    party_open(&theirs, &nodes, "", &options);
+    assert_status(pawl_lock_acquire(theirs.lock, PAWL_TRY), PAWL_REFUSED);
+    assert_ok(pawl_lock_acquire(theirs.lock, 15000));
+    assert_ok(pawl_lock_release(theirs.lock));
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
 }
 
 static void what_makes_no_quorum(void **state)
@@ -226,6 +264,10 @@ static void what_makes_no_quorum(void **state)
     options.node_timeout_ms = 20;
     assert_status(pawl_lock_open(ours.clients[0], NAME, &options, &lock), PAWL_INVALID);
     options.node_timeout_ms = 0;
+    options.handoff = 1;
+    assert_status(pawl_lock_open_quorum(ours.clients, 2, NAME, &options, &lock), PAWL_INVALID);
+    assert_non_null(strstr(pawl_last_error(), "handoff"));
+    options.handoff = 0;
     options.kind = PAWL_PLAIN;
     assert_status(pawl_lock_open_quorum(ours.clients, 2, NAME, &options, &lock), PAWL_UNSUPPORTED);
     assert_null(lock);
@@ -290,6 +332,7 @@ int main(void)
         TEST(without_the_guard_there_would_be_two),
         TEST(a_warning_is_all_if_the_user_says_so),
         TEST(durable_servers_vote_at_once),
+        TEST(a_durable_server_with_a_new_disk_waits),
         TEST(what_makes_no_quorum),
         TEST(small_and_even_numbers_draw_a_warning),
     };

@@ -123,14 +123,14 @@ static pawl_status look_up(
     }
     const int64_t seen_ms = number_of(&console->link.reader, reply);
     sighting->age_us = seen_ms < 0 ? -1 : pawl__max64(now_ms - seen_ms, 0) * 1000;
-    if (seen_ms >= 0) {
+    if (seen_ms >= 0 && !sighting->lasting) {
         return pawl__console_ask(console, 3, keep, &reply);
     }
-    if (sighting->note_us < 0) {
+    if (seen_ms >= 0 || sighting->note_us < 0) {
         return PAWL_OK;
     }
     snprintf(value, sizeof value, "%" PRId64, now_ms - sighting->note_us / 1000);
-    return pawl__console_ask(console, 6, set, &reply);
+    return pawl__console_ask(console, sighting->lasting ? 4 : 6, set, &reply);
 }
 
 pawl_status pawl__standing_seen(

@@ -3,7 +3,7 @@
  * anything, and since when others have been seen. A run of a server is noted at *other* servers,
  * where it survives both us and that server: pawl_seen:<run_id> is the time, by the clock of the
  * server that keeps the note, when that run was first seen. A note lasts 30 days from the last time
- * that somebody asked for it. */
+ * that somebody asked for it. pawl_seen:durable, which lasts, is a server's note of itself. */
 #ifndef PAWL_ENGINE_REDIS_STANDING_H
 #define PAWL_ENGINE_REDIS_STANDING_H
 

@@ -6,12 +6,19 @@
 
 #include <stdio.h>
 
+/* If it is durable, it has been so for long. */
+static void make_old(struct server *server)
+{
+    free(server_command(server, "SET pawl_seen:durable 1000"));
+}
+
 void nodes_start(struct nodes *nodes, size_t count, bool proxied)
 {
     memset(nodes, 0, sizeof *nodes);
     nodes->count = count;
     for (size_t i = 0; i < count; i++) {
         nodes->servers[i] = server_start(NULL);
+        make_old(nodes->servers[i]);
         nodes->proxies[i] = proxied ? proxy_start_for(nodes->servers[i]) : NULL;
     }
 }
@@ -24,6 +31,7 @@ void nodes_reset(struct nodes *nodes)
         }
         server_resume(nodes->servers[i]);
         free(server_command(nodes->servers[i], "FLUSHALL"));
+        make_old(nodes->servers[i]);
     }
 }
 

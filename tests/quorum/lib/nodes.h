@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of quorum locks share: some servers, a client for each, and a lock of them all.
  *
- * The servers are durable by the word of the URL unless a test says otherwise, for they have just
- * been started. */
+ * The servers are durable by the word of the URL, and have been for long by a note among their
+ * data, unless a test says otherwise, for they have just been started. */
 #ifndef PAWL_QUORUM_LIB_NODES_H
 #define PAWL_QUORUM_LIB_NODES_H
 
