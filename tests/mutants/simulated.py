@@ -21,11 +21,11 @@ FOUND = re.compile(r"^SEED=(\d+) (\w+)(.*)$", re.M)
 
 
 def sources():
-    """The machine's files are those that share its private header."""
+    """The machine's files are those that share its private headers."""
     core = [
         path
         for path in glob.glob("src/core/*.c")
-        if '#include "core/machine_parts.h"' in open(path, encoding="utf-8").read()
+        if re.search('#include "core/(machine_parts|tally).h"', open(path, encoding="utf-8").read())
     ]
     rest = ["src/base/*.c", "src/engine/memory/table*.c", "tests/sim/*.c", "tests/sim/lib/*.c"]
     return sorted(core + [path for pattern in rest for path in glob.glob(pattern)])
