@@ -255,9 +255,10 @@ static void full_server_takes_back(void **state)
     pawl_client *client = open_client();
     pawl_semaphore *semaphore = open_semaphore(client, "s", false);
     pawl_semaphore *leased = open_semaphore(client, "p", true);
+    pawl_semaphore *unset = open_semaphore(client, "new", false);
     EXPECT_OK(pawl_latch_open(client, "l", &latch));
     assert_true(server_answers(scene.server, "OK", "CONFIG SET maxmemory 1"));
-    EXPECT(PAWL_REFUSED, pawl_semaphore_set(open_semaphore(client, "new", false), 1, NULL));
+    EXPECT(PAWL_REFUSED, pawl_semaphore_set(unset, 1, NULL));
     EXPECT_OK(pawl_semaphore_release(semaphore, PERMITS));
     EXPECT_OK(pawl_permit_release(leased, permits, 1));
     EXPECT(PAWL_LOST, pawl_permit_release(leased, permits, 1)); /* which has nothing to give */
@@ -266,6 +267,9 @@ static void full_server_takes_back(void **state)
     assert_int_equal(count_of(&scene, "p"), PERMITS - 1);
     assert_int_equal(count_of(&scene, "l"), 3);
     assert_true(server_answers(scene.server, "OK", "CONFIG SET maxmemory 0"));
+    EXPECT_OK(pawl_semaphore_close(semaphore));
+    EXPECT_OK(pawl_semaphore_close(leased));
+    EXPECT_OK(pawl_semaphore_close(unset));
     EXPECT_OK(pawl_latch_close(latch));
     EXPECT_OK(pawl_client_close(client));
     EXPECT(PAWL_LOST, pawl_permit_release(scene.leased, permits, 2)); /* the other took one back */
