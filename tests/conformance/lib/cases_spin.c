@@ -72,7 +72,7 @@ static void check_cancel(const struct suite *suite, pawl_kind kind)
 
 struct counting {
     pawl_lock *lock;
-    unsigned *number; /* without any care */
+    _Atomic unsigned *number; /* an update between the two halves of another is lost */
 };
 
 static pawl_status count_up(void *arg)
@@ -83,10 +83,9 @@ static pawl_status count_up(void *arg)
         if (status != PAWL_OK) {
             return status;
         }
-        const volatile unsigned *number = counting->number;
-        const unsigned seen = *number;
+        const unsigned seen = atomic_load(counting->number);
         nap_ms(0);
-        *counting->number = seen + 1;
+        atomic_store(counting->number, seen + 1);
         status = pawl_lock_release(counting->lock);
         if (status != PAWL_OK) {
             return status;
@@ -98,11 +97,11 @@ static pawl_status count_up(void *arg)
 /* Two threads each of two clients add up. */
 static void check_exclusion(const struct suite *suite, pawl_kind kind)
 {
-    static unsigned number;
+    static _Atomic unsigned number;
     static struct counting counting[COUNTING];
     struct actor *actors[COUNTING];
     pawl_lock *locks[2];
-    number = 0;
+    atomic_store(&number, 0);
     for (size_t i = 0; i < 2; i++) {
         locks[i] = open_kind(open_client(suite), suite->name, kind);
     }
@@ -114,7 +113,7 @@ static void check_exclusion(const struct suite *suite, pawl_kind kind)
     for (size_t i = 0; i < COUNTING; i++) {
         EXPECT(PAWL_OK, actor_answer(actors[i]));
     }
-    assert_int_equal(number, COUNTING * ROUNDS);
+    assert_int_equal(atomic_load(&number), COUNTING * ROUNDS);
 }
 
 static void check_re_entry(const struct suite *suite, pawl_kind kind)
