@@ -102,20 +102,6 @@ pawl_status pawl__count_close(struct pawl_lock *lock, const char *call)
     return status == PAWL_OK ? pawl__client_detach(lock->client, lock) : status;
 }
 
-void pawl__count_cancel(struct pawl_lock *lock)
-{
-    struct pawl_client *client = lock->client;
-    if (!pawl__call_enter(client)) {
-        return;
-    }
-    pawl__lock_enter(lock);
-    pawl__client_lock(client);
-    pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
-    pawl__client_unlock(client, false);
-    pawl__lock_leave(lock);
-    pawl__call_leave(client);
-}
-
 /* ===== Requests ===== */
 
 pawl_status pawl__count_run(struct pawl_lock *lock, struct pawl__request *request, const char *call)
@@ -140,39 +126,9 @@ pawl_status pawl__count_run(struct pawl_lock *lock, struct pawl__request *reques
     return status;
 }
 
-/* Inside `done`, which is called even then. */
-static bool is_closed(struct pawl_lock *lock)
-{
-    pthread_mutex_lock(&lock->client->mutex);
-    bool closed = lock->handle.closed;
-    pthread_mutex_unlock(&lock->client->mutex);
-    return closed;
-}
-
 pawl_status pawl__count_start(
-    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
+    struct pawl_lock *lock, struct pawl__request *request, pawl_callback done, void *arg)
 {
-    struct pawl_client *client = lock->client;
-    if (!pawl__call_enter(client)) {
-        return pawl__fail(PAWL_MISUSE, "the client is closed");
-    }
-    if (is_closed(lock)) {
-        pawl__call_leave(client);
-        return pawl__fail(PAWL_MISUSE, "it is closed");
-    }
-    struct pawl__async *async = pawl__alloc(sizeof *async);
-    if (async == NULL) {
-        pawl__call_leave(client);
-        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
-    }
-    async->request = *request;
-    async->request.kind = PAWL__WANT_TALLY;
-    async->request.handle = &lock->handle;
-    async->lock = lock;
-    async->done = done;
-    async->arg = arg;
-    pawl__lock_enter(lock); /* until its callback has returned */
-    pawl__call_async(client, async);
-    pawl__call_leave(client);
-    return PAWL_OK;
+    request->kind = PAWL__WANT_TALLY;
+    return pawl__call_async(lock, request, done, arg);
 }

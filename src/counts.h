@@ -13,7 +13,6 @@
 pawl_status pawl__count_open(struct pawl_client *client, const char *name, enum pawl__family family,
     size_t size, const char *call, struct pawl_lock **lock_out);
 pawl_status pawl__count_close(struct pawl_lock *lock, const char *call);
-void pawl__count_cancel(struct pawl_lock *lock);
 
 /* Run a request of kind PAWL__WANT_TALLY and wait for its end. PAWL_NOT_HELD is an answer: no. */
 pawl_status pawl__count_run(
@@ -21,7 +20,7 @@ pawl_status pawl__count_run(
 
 /* Start a take or a wait. PAWL_OK: `done` will be called, once. */
 pawl_status pawl__count_start(
-    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg);
+    struct pawl_lock *lock, struct pawl__request *request, pawl_callback done, void *arg);
 
 /* Is it there, and was not inherited by a fork? `what`: "semaphore" */
 pawl_status pawl__count_check(const struct pawl_lock *lock, const char *what);

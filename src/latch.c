@@ -126,6 +126,6 @@ pawl_status pawl_latch_wait_async(
 void pawl_latch_cancel(pawl_latch *latch)
 {
     if (pawl__count_check(lock_of(latch), "latch") == PAWL_OK) {
-        pawl__count_cancel(&latch->lock);
+        pawl__call_cancel(&latch->lock);
     }
 }

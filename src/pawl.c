@@ -497,15 +497,6 @@ pawl_status pawl_lock_break(pawl_lock *lock)
 
 /* ===== Asynchronous calls ===== */
 
-/* Inside `done`, which is called even then. */
-static bool is_closed(pawl_lock *lock)
-{
-    pthread_mutex_lock(&lock->client->mutex);
-    bool closed = lock->handle.closed;
-    pthread_mutex_unlock(&lock->client->mutex);
-    return closed;
-}
-
 static pawl_status start_async(
     pawl_lock *lock, enum pawl__request_kind kind, int64_t wait_us, pawl_callback done, void *arg)
 {
@@ -520,30 +511,9 @@ static pawl_status start_async(
     if (lock->composite != NULL) {
         return lock->composite->start(lock, kind, wait_us, done, arg);
     }
-    pawl_client *client = lock->client;
-    if (!pawl__call_enter(client)) {
-        return pawl__fail(PAWL_MISUSE, "the client is closed");
-    }
-    if (is_closed(lock)) {
-        pawl__call_leave(client);
-        return pawl__fail(PAWL_MISUSE, "the lock is closed");
-    }
-    struct pawl__async *async = pawl__alloc(sizeof *async);
-    if (async == NULL) {
-        pawl__call_leave(client);
-        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
-    }
-    async->request.kind = kind;
-    async->request.handle = &lock->handle;
-    async->request.owner = lock->handle.owner;
-    async->request.wait_us = wait_us;
-    async->lock = lock;
-    async->done = done;
-    async->arg = arg;
-    pawl__lock_enter(lock); /* until its callback has returned */
-    pawl__call_async(client, async);
-    pawl__call_leave(client);
-    return PAWL_OK;
+    const struct pawl__request request = {
+        .kind = kind, .owner = lock->handle.owner, .wait_us = wait_us};
+    return pawl__call_async(lock, &request, done, arg);
 }
 
 pawl_status pawl_lock_acquire_async(pawl_lock *lock, int64_t wait_ms, pawl_callback done, void *arg)
@@ -565,16 +535,7 @@ void pawl_lock_cancel(pawl_lock *lock)
     }
     if (lock->composite != NULL) {
         lock->composite->cancel(lock);
-        return;
+    } else {
+        pawl__call_cancel(lock);
     }
-    pawl_client *client = lock->client;
-    if (!pawl__call_enter(client)) {
-        return;
-    }
-    pawl__lock_enter(lock);
-    pawl__client_lock(client);
-    pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
-    pawl__client_unlock(client, false);
-    pawl__lock_leave(lock);
-    pawl__call_leave(client);
 }

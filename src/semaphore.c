@@ -196,6 +196,6 @@ pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore, int64_t perm
 void pawl_semaphore_cancel(pawl_semaphore *semaphore)
 {
     if (pawl__count_check(lock_of(semaphore), "semaphore") == PAWL_OK) {
-        pawl__count_cancel(&semaphore->lock);
+        pawl__call_cancel(&semaphore->lock);
     }
 }

@@ -251,7 +251,7 @@ static pawl_status close_quorum(struct pawl_lock *lock)
     return status;
 }
 
-const struct pawl__composite pawl__quorum_composite = {
+static const struct pawl__composite composite = {
     .run = run,
     .start = start,
     .look = look,
@@ -313,7 +313,7 @@ static void take_options(struct pawl__quorum *quorum, const pawl_lock_options *o
         options->node_timeout_ms > 0 ? options->node_timeout_ms : NODE_TIMEOUT_MS;
     const int64_t warn_ms = options->warn_ms > 0 ? options->warn_ms : options->lease_ms / 3;
     quorum->lock.self = &quorum->lock;
-    quorum->lock.composite = &pawl__quorum_composite;
+    quorum->lock.composite = &composite;
     quorum->lock.forks = pawl__fork_count();
     quorum->lock.on_risk = options->on_risk;
     quorum->lock.on_lost = options->on_lost;

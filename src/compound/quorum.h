@@ -177,8 +177,6 @@ static inline struct pawl__quorum *pawl__quorum_of(struct pawl_lock *lock)
     return PAWL__CONTAINER(lock, struct pawl__quorum, lock);
 }
 
-extern const struct pawl__composite pawl__quorum_composite;
-
 /* quorum.c. Arguments and options were checked, as far as one lock's are. Sets the last error. */
 pawl_status pawl__quorum_open(struct pawl_client *const clients[], size_t count, const char *name,
     const pawl_lock_options *options, struct pawl_lock **lock_out);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/thread.h"
 
 /* client->calls counts the calls under way, and lock->users the calls and callbacks; both have this
@@ -243,7 +244,57 @@ void pawl__call_start(struct pawl_client *client, struct pawl__request *request)
     pawl__client_carry_out(client, &todo, false);
 }
 
-void pawl__call_async(struct pawl_client *client, struct pawl__async *async)
+/* Inside `done`, which is called even then. */
+static bool is_closed(struct pawl_lock *lock)
 {
-    pawl__call_start(client, &async->request);
+    pthread_mutex_lock(&lock->client->mutex);
+    bool closed = lock->handle.closed;
+    pthread_mutex_unlock(&lock->client->mutex);
+    return closed;
+}
+
+static pawl_status start_async(
+    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
+{
+    if (is_closed(lock)) {
+        return pawl__fail(PAWL_MISUSE, "it is closed");
+    }
+    struct pawl__async *async = pawl__alloc(sizeof *async);
+    if (async == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
+    }
+    async->request = *request;
+    async->request.handle = &lock->handle;
+    async->lock = lock;
+    async->done = done;
+    async->arg = arg;
+    pawl__lock_enter(lock); /* until its callback has returned */
+    pawl__call_start(lock->client, &async->request);
+    return PAWL_OK;
+}
+
+pawl_status pawl__call_async(
+    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
+{
+    struct pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return pawl__fail(PAWL_MISUSE, "the client is closed");
+    }
+    const pawl_status status = start_async(lock, request, done, arg);
+    pawl__call_leave(client);
+    return status;
+}
+
+void pawl__call_cancel(struct pawl_lock *lock)
+{
+    struct pawl_client *client = lock->client;
+    if (!pawl__call_enter(client)) {
+        return;
+    }
+    pawl__lock_enter(lock);
+    pawl__client_lock(client);
+    pawl__machine_cancel(&client->machine, &lock->handle, pawl__now_us());
+    pawl__client_unlock(client, false);
+    pawl__lock_leave(lock);
+    pawl__call_leave(client);
 }

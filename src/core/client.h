@@ -158,8 +158,13 @@ void pawl__call_start(struct pawl_client *client, struct pawl__request *request)
 /* The calling thread reads for these clients itself: the keeper need not. */
 extern _Thread_local bool pawl__attends;
 
-/* Start it and return; the courier calls back. */
-void pawl__call_async(struct pawl_client *client, struct pawl__async *async);
+/* Start a request on this lock and return; a copy of it is kept, and the courier calls `done`,
+ * once. Sets the last error. */
+pawl_status pawl__call_async(
+    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg);
+
+/* End the waits on this lock. */
+void pawl__call_cancel(struct pawl_lock *lock);
 
 /* keeper.c */
 bool pawl__keeper_init(struct pawl__keeper *keeper);

@@ -286,7 +286,10 @@ static void lost_message(void **state)
     scene_begin(&scene);
     EXPECT_OK(pawl_semaphore_acquire(scene.semaphore, PERMITS, PAWL_TRY));
     call_acquire(&caller, scene.semaphore, 1, PAWL_FOREVER);
-    nap_ms(100);
+    WAIT_UNTIL(
+        server_integer(scene.server, "EVAL 'return redis.call(\"PUBSUB\",\"NUMSUB\",ARGV[1])[2]' 0 "
+                                     "redisson_sc:{s}") == 1,
+        SOON_MS);
     int64_t began_ms = boottime_ms();
     free(server_command(scene.server, "INCR s")); /* without a word */
     EXPECT_OK(call_join(&caller));
