@@ -248,9 +248,9 @@ install_needed() {
     fi
     remove_start_ban
     # Nor shall they start with the next boot, if they are here for our sake only.
-    if ((${#new_servers[@]} > 0)) && has_command systemctl; then
-        as_root systemctl disable "${new_servers[@]}" >/dev/null 2>&1 || true
-    fi
+    for server in "${new_servers[@]}"; do
+        ! has_command systemctl || as_root systemctl disable "$server" >/dev/null 2>&1 || true
+    done
 
     missing_packages=()
     need "$@"

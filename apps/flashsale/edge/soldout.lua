@@ -24,7 +24,7 @@ local SILENCE_S = 10 -- and do not say it again for so long
 
 -- KEYS    the item; its limit per user; the buyers of the activity
 -- ARGV    the user, or "" if nobody is named; the quantity
--- Result  "sold out"; "limit" if the user has had enough; "ask" if the shop is to decide
+-- Result  {"sold out"}; {"limit", pieces had, pieces allowed}; {"ask"} if the shop is to decide
 -- Redis 6.0 has no EVAL_RO; it reads all the same.
 local QUESTION = [[
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -39,25 +39,25 @@ elseif kind == 'list' then
             pieces = tonumber(redis.call('GET', segment) or '')
         end
         if not pieces then
-            return 'ask'
+            return {'ask'}
         end
         left = left + math.max(pieces, 0)
     end
 end
 if not left then
-    return 'ask'
+    return {'ask'}
 end
 if left < 1 then
-    return 'sold out'
+    return {'sold out'}
 end
 local limit = tonumber(redis.call('GET', KEYS[2]) or '')
 if limit and ARGV[1] ~= '' then
     local had = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or '0')
     if had and had + tonumber(ARGV[2]) > limit then
-        return 'limit'
+        return {'limit', had, limit}
     end
 end
-return 'ask'
+return {'ask'}
 ]]
 
 local M = {}
@@ -79,7 +79,7 @@ local function rest(why)
         ngx.log(ngx.ERR, "soldout: Redis at ", host, ":", port, " does not answer (", why,
             "); orders go to the shop unasked. Is it running?")
     end
-    return "ask"
+    return {"ask"}
 end
 
 local function rests()
@@ -95,7 +95,7 @@ local function ask(item, user, activity, quantity)
     end
     if rests() then -- found out by somebody else while this order was in the queue
         connection:close()
-        return "ask"
+        return {"ask"}
     end
     connection:set_timeout(ANSWER_MS)
     local verdict
@@ -137,7 +137,7 @@ local function customer()
     return user, activity, quantity
 end
 
-local function answer(item, text)
+local function answer(text)
     ngx.status = 409
     ngx.header["Content-Type"] = "application/json"
     ngx.header["X-Answered-By"] = "edge"
@@ -146,16 +146,18 @@ local function answer(item, text)
     return ngx.exit(409)
 end
 
--- Answer the order if it is in vain; else do nothing, and it goes on to the shop.
+-- Answer the order if it is in vain; else do nothing, and it goes on to the shop. Item and user are
+-- words of letters and digits, so nothing in them has to be quoted.
 function M.check(item)
     if ngx.req.get_method() ~= "POST" or rests() then
         return
     end
-    local verdict = ask(item, customer())
-    if verdict == "sold out" then
-        return answer(item, string.format(
-            '{"error":"sold out","detail":"Nothing is left of item %s.","item":"%s","remaining":0,' ..
-            '"port":%s}\n', item, item, ngx.var.server_port))
+    local user, activity, quantity = customer()
+    local verdict = ask(item, user, activity, quantity)
+    if verdict[1] == "sold out" then
+        answer(string.format(SOLD_OUT, item, item, ngx.var.server_port))
+    elseif verdict[1] == "limit" then
+        answer(string.format(LIMIT, user, verdict[2], verdict[3], item, ngx.var.server_port))
     end
 end
 

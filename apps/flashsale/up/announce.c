@@ -36,9 +36,9 @@ static void announce_json(const struct house *house)
     for (int i = 0; i < house->settings.quorum; i++) {
         json_array_append_new(quorum, describe_server(&house->quorum[i]));
     }
-    json_t *all = json_pack("{s:s, s:s, s:o, s:o, s:o}", "dir", house->dir, "control",
-        house->control_path, "stock", describe_server(&house->stock), "instances", shops, "quorum",
-        quorum);
+    json_t *all =
+        json_pack("{s:s, s:s, s:o, s:o, s:o}", "dir", house->dir, "control", house->control_path,
+            "stock", describe_server(&house->stock), "instances", shops, "quorum", quorum);
     if (house->forwarder) {
         json_object_set_new(all, "lock", url_of("redis", forwarder_port(house->forwarder)));
         json_object_set_new(all, "master", describe_server(&house->pair[0]));

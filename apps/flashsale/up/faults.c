@@ -16,8 +16,8 @@
 #define STALE_MS 3000 /* for the leases on a replica that was cut off to run out */
 #define HELD_MS 1000  /* for somebody to take the lock */
 
-/* The stock server crashes and comes back with all it had. Clients see cut connections, then refused
- * ones, then (for a moment) a server that is loading. */
+/* The stock server crashes and comes back with all it had. Clients see cut connections, then
+ * refused ones, then (for a moment) a server that is loading. */
 static void restart_stock(struct house *house, char *answer)
 {
     int64_t begin_ms = now_ms();
@@ -26,8 +26,9 @@ static void restart_stock(struct house *house, char *answer)
         snprintf(answer, ANSWER_SIZE, "error the stock server does not come back");
         return;
     }
-    snprintf(answer, ANSWER_SIZE, "ok the stock server was killed and is back after %" PRId64
-                                  " ms, with all it had", now_ms() - begin_ms);
+    snprintf(answer, ANSWER_SIZE,
+        "ok the stock server was killed and is back after %" PRId64 " ms, with all it had",
+        now_ms() - begin_ms);
 }
 
 static void take_lock_server_down(struct house *house, char *answer)
@@ -43,8 +44,8 @@ static void take_lock_server_down(struct house *house, char *answer)
     }
     house->quorum_down = 0;
     process_kill(&house->quorum[0].process);
-    snprintf(answer, ANSWER_SIZE, "ok lock master 1 of %" PRId64 " was killed",
-        house->settings.quorum);
+    snprintf(
+        answer, ANSWER_SIZE, "ok lock master 1 of %" PRId64 " was killed", house->settings.quorum);
 }
 
 static void bring_lock_server_up(struct house *house, char *answer)
@@ -55,8 +56,8 @@ static void bring_lock_server_up(struct house *house, char *answer)
     }
     struct server *server = &house->quorum[house->quorum_down];
     if (!server_start(server)) {
-        snprintf(answer, ANSWER_SIZE, "error lock master %d does not come back",
-            house->quorum_down + 1);
+        snprintf(
+            answer, ANSWER_SIZE, "error lock master %d does not come back", house->quorum_down + 1);
         return;
     }
     snprintf(answer, ANSWER_SIZE, "ok lock master %d is back, and empty", house->quorum_down + 1);
@@ -87,8 +88,8 @@ static bool has_no_lock_arg(void *server)
  *
  * The replica is cut off first. What it knows of the lock at that moment is somebody's who has long
  * released it when the master dies, so this lease has to run out (or, if it is a long one, is
- * deleted: a replica that was cut off a moment earlier or later would not have it). Then, as soon as
- * somebody holds the lock at the master, that is killed and the clients find the replica in its
+ * deleted: a replica that was cut off a moment earlier or later would not have it). Then, as soon
+ * as somebody holds the lock at the master, that is killed and the clients find the replica in its
  * place, where the lock is free. */
 static void fail_over(struct house *house, char *answer)
 {
@@ -115,7 +116,8 @@ static void fail_over(struct house *house, char *answer)
 
     /* For the next time. */
     if (!server_start(old) || !server_follow(old, new)) {
-        snprintf(answer, ANSWER_SIZE, "error the replica has taken over, but has no replica itself");
+        snprintf(
+            answer, ANSWER_SIZE, "error the replica has taken over, but has no replica itself");
     }
 }
 
@@ -127,8 +129,8 @@ static void tell_status(struct house *house, char *answer)
     for (int i = 0; i < house->settings.instances; i++) {
         deaths += house->shops[i].process.death_count;
     }
-    snprintf(answer, ANSWER_SIZE, "ok instances=%" PRId64 " deaths=%" PRId64, house->settings.instances,
-        deaths);
+    snprintf(answer, ANSWER_SIZE, "ok instances=%" PRId64 " deaths=%" PRId64,
+        house->settings.instances, deaths);
 }
 
 static const struct {
@@ -146,7 +148,8 @@ void fault_strike(struct house *house, const char *name, char answer_out[ANSWER_
 {
     snprintf(answer_out, ANSWER_SIZE,
         "error no fault '%.40s'; there are redis-restart, lock-server-down, lock-server-up and"
-        " failover", name);
+        " failover",
+        name);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (strcmp(faults[i].name, name) == 0) {
             faults[i].strike(house, answer_out);

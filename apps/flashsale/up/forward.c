@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "up/net.h"
 #include "common/say.h"
+#include "up/net.h"
 
 #define PAIRS_MAX 1024
 #define BUFFER_SIZE 16384
@@ -32,8 +32,8 @@ struct direction {
 };
 
 struct pair {
-    int fds[2];                 /* the client's, the server's */
-    struct direction ways[2];   /* from fds[i] to the other */
+    int fds[2];               /* the client's, the server's */
+    struct direction ways[2]; /* from fds[i] to the other */
 };
 
 struct forwarder {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A TCP forwarder on 127.0.0.1 whose target can be exchanged: the clients' address stays the same,
- * as it does behind a virtual address or a service name, while the server behind it becomes another.
- * It runs on a thread of its own.
+ * as it does behind a virtual address or a service name, while the server behind it becomes
+ * another. It runs on a thread of its own.
  */
 #ifndef FLASHSALE_UP_FORWARD_H
 #define FLASHSALE_UP_FORWARD_H

@@ -60,8 +60,8 @@ static void list_quorum(const struct house *house, char urls_out[URLS_SIZE])
     size_t length = 0;
     urls_out[0] = '\0';
     for (int i = 0; i < house->settings.quorum; i++) {
-        length += (size_t)snprintf(urls_out + length, URLS_SIZE - length,
-            "%sredis://127.0.0.1:%d", i ? "," : "", house->quorum[i].port);
+        length += (size_t)snprintf(urls_out + length, URLS_SIZE - length, "%sredis://127.0.0.1:%d",
+            i ? "," : "", house->quorum[i].port);
     }
 }
 
@@ -144,8 +144,8 @@ static bool put_stock(const struct house *house, const char *item, int64_t segme
     snprintf(path, sizeof(path), "/items/%s", item);
     int length = snprintf(body, sizeof(body), "{\"stock\":%" PRId64, house->settings.stock);
     if (segments > 0) {
-        length += snprintf(body + length, sizeof(body) - (size_t)length,
-            ",\"segments\":%" PRId64, segments);
+        length += snprintf(
+            body + length, sizeof(body) - (size_t)length, ",\"segments\":%" PRId64, segments);
     }
     snprintf(body + length, sizeof(body) - (size_t)length, "}");
     int status = net_ask(house->shops[0].port, "PUT", path, body);
@@ -198,8 +198,8 @@ bool house_open(struct house *house)
     if (!open_servers(house) || !open_shops(house)) {
         return false;
     }
-    if (settings->stock >= 0 && (!put_stock(house, "10001", settings->segments) ||
-                                    !put_stock(house, "inventory001", 0))) {
+    if (settings->stock >= 0 &&
+        (!put_stock(house, "10001", settings->segments) || !put_stock(house, "inventory001", 0))) {
         return false;
     }
     return !settings->edge || open_edge(house);

@@ -27,7 +27,7 @@ struct house_settings {
     int64_t instances;
     int64_t base_port; /* of the first instance; 0: any free ports */
     bool edge;
-    int64_t edge_port; /* 0: any free port */
+    int64_t edge_port;   /* 0: any free port */
     const char *weights; /* "1:2"; the last one is that of all further instances */
     int64_t worker_connections;
     const char *strategy;

@@ -11,7 +11,8 @@
 /* A port of 127.0.0.1 that was free a moment ago; 0: there is none. */
 int net_free_port(void);
 
-/* A listening socket on 127.0.0.1; port 0 takes a free one. -1: it cannot be had, errno says why. */
+/* A listening socket on 127.0.0.1; port 0 takes a free one. -1: it cannot be had, errno says why.
+ */
 int net_listen(int port, int *port_out);
 
 /* A connection to 127.0.0.1, or -1. */

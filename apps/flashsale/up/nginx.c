@@ -58,7 +58,7 @@ static char *fill_in(const char *template, const struct blank *blanks)
             fputs(value, out);
             template = end + 1;
         } else {
-            fputc(*template++, out);
+            fputc(*template ++, out);
         }
     }
     if (fclose(out) != 0) {
@@ -107,7 +107,8 @@ bool nginx_is_there(void)
     };
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
         if (access(needs[i][0], R_OK) != 0) {
-            say("--edge needs %s, which is not there: apt-get install %s", needs[i][0], needs[i][1]);
+            say("--edge needs %s, which is not there: apt-get install %s", needs[i][0],
+                needs[i][1]);
             return false;
         }
     }

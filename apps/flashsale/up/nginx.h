@@ -22,7 +22,7 @@ struct nginx {
 };
 
 struct nginx_plan {
-    const char *dir;     /* the house's */
+    const char *dir; /* the house's */
     int port;
     const char *servers; /* "server 127.0.0.1:3786 weight=1; ..." */
     int redis_port;      /* of the stock */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting with an end, and the signals that end everything. Signals are blocked and read from a
- * descriptor, so that nothing is interrupted in the middle of a step; but every wait looks for them.
+ * descriptor, so that nothing is interrupted in the middle of a step; but every wait looks for
+ * them.
  */
 #ifndef FLASHSALE_UP_PATIENCE_H
 #define FLASHSALE_UP_PATIENCE_H

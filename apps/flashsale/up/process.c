@@ -19,9 +19,9 @@
 #include "common/say.h"
 #include "up/patience.h"
 
-#define QUICK_MS 500     /* a death this soon after the start */
-#define QUICK_MAX 5      /* in a row, and we give it up */
-#define PAUSE_MS 200     /* before it is started again; doubled with each quick death */
+#define QUICK_MS 500 /* a death this soon after the start */
+#define QUICK_MAX 5  /* in a row, and we give it up */
+#define PAUSE_MS 200 /* before it is started again; doubled with each quick death */
 #define EXEC_FAILED 127
 #define KILL_PATIENCE_MS 5000
 

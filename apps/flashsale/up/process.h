@@ -20,15 +20,15 @@
 #define PROCESS_WORDS_MAX 64
 
 struct process {
-    char name[PROCESS_NAME_SIZE];        /* for sentences: "the shop on port 3786" */
-    const char *program;                 /* what is executed; NULL: what the first word names */
-    char *words[PROCESS_WORDS_MAX + 1];  /* its command line; ends with NULL */
+    char name[PROCESS_NAME_SIZE];       /* for sentences: "the shop on port 3786" */
+    const char *program;                /* what is executed; NULL: what the first word names */
+    char *words[PROCESS_WORDS_MAX + 1]; /* its command line; ends with NULL */
     size_t word_count;
-    char log_path[WORKDIR_PATH_SIZE];    /* where its output goes; "": to our stderr */
-    int end_signal;                      /* which ends it politely; SIGTERM */
-    int orphan_signal;                   /* which it gets when `up` dies; SIGKILL */
-    pid_t pid;                           /* 0: it does not run */
-    bool wanted;                         /* it shall run */
+    char log_path[WORKDIR_PATH_SIZE]; /* where its output goes; "": to our stderr */
+    int end_signal;                   /* which ends it politely; SIGTERM */
+    int orphan_signal;                /* which it gets when `up` dies; SIGKILL */
+    pid_t pid;                        /* 0: it does not run */
+    bool wanted;                      /* it shall run */
     int64_t started_ms;
     int64_t due_ms;  /* when it is to be started again */
     int quick_count; /* deaths in a row that came soon after the start */

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "common/say.h"
 #include "up/net.h"
 #include "up/patience.h"
-#include "common/say.h"
 
 #define READY_MS 10000
 #define ANSWER_S 2
@@ -29,8 +29,8 @@ static void add_memory(struct process *process, enum server_memory memory)
     process_add(process, "no");
 }
 
-bool server_open(struct server *server, const char *dir, const char *what,
-    enum server_memory memory)
+bool server_open(
+    struct server *server, const char *dir, const char *what, enum server_memory memory)
 {
     char room[PROCESS_NAME_SIZE];
     snprintf(room, sizeof(room), "%s", what);
@@ -61,11 +61,6 @@ bool server_open(struct server *server, const char *dir, const char *what,
     return server_start(server);
 }
 
-bool server_start(struct server *server)
-{
-    return process_start(&server->process) && server_wait(server);
-}
-
 static bool answers_or_died(void *arg)
 {
     struct server *server = arg;
@@ -78,9 +73,10 @@ static bool answers_or_died(void *arg)
     return answers;
 }
 
-bool server_wait(struct server *server)
+bool server_start(struct server *server)
 {
-    bool answers = wait_for(answers_or_died, server, READY_MS) && server->process.pid != 0;
+    bool answers = process_start(&server->process) && wait_for(answers_or_died, server, READY_MS) &&
+                   server->process.pid != 0;
     if (!answers && !signals_stop()) {
         say("%s does not start; its log is %s", server->process.name, server->process.log_path);
     }
@@ -125,8 +121,8 @@ bool server_tell(const struct server *server, const char *format, ...)
 static bool is_linked(void *arg)
 {
     redisReply *reply = server_ask(arg, "INFO replication");
-    bool linked = reply && reply->type == REDIS_REPLY_STRING &&
-                  strstr(reply->str, "master_link_status:up");
+    bool linked =
+        reply && reply->type == REDIS_REPLY_STRING && strstr(reply->str, "master_link_status:up");
     freeReplyObject(reply);
     return linked;
 }

@@ -23,15 +23,11 @@ enum server_memory {
 
 /* Starts it and waits until it answers. `what` is for sentences and, with its spaces as dashes, for
  * its directory in `dir`: "the stock server". */
-bool server_open(struct server *server, const char *dir, const char *what,
-    enum server_memory memory);
+bool server_open(
+    struct server *server, const char *dir, const char *what, enum server_memory memory);
 
-/* Starts it once more, on the same port; with `replica_of` as the replica of another port, else of
- * nobody. */
+/* Starts it once more, on the same port, and waits until it answers. */
 bool server_start(struct server *server);
-
-/* Waits until it answers. */
-bool server_wait(struct server *server);
 
 /* One command on a connection of its own. NULL: no answer. Free it with freeReplyObject(). */
 struct redisReply *server_ask(const struct server *server, const char *format, ...);

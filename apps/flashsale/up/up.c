@@ -21,7 +21,8 @@
 static const char help[] =
     "usage: flashsale up [OPTION]... [-- OPTION OF SERVE...]\n"
     "\n"
-    "Starts the whole shop: private Redis servers, instances of `flashsale serve`, and nginx. Says\n"
+    "Starts the whole shop: private Redis servers, instances of `flashsale serve`, and nginx. "
+    "Says\n"
     "where they are, starts again what dies, and ends exactly what it started at Ctrl-C.\n"
     "\n"
     "  --instances N            shops (2)\n"
@@ -33,7 +34,8 @@ static const char help[] =
     "  --edge                   nginx in front of them, which says \"sold out\" by itself\n"
     "  --edge-port PORT         its port (8080); 0: any free one\n"
     "  --weights A:B            how it shares out the orders (1:2); the last is for all further\n"
-    "  --worker-connections N   of nginx (8192); with too few the proxy fails before the shop does\n"
+    "  --worker-connections N   of nginx (8192); with too few the proxy fails before the shop "
+    "does\n"
     "  --quorum N               independent lock masters, for Redlock and the multi-lock\n"
     "  --replica                a lock server of its own, with a replica, for the fault failover\n"
     "  --allow-faults           the page's buttons for faults work\n"
@@ -81,8 +83,8 @@ static bool is_in_path(const char *name)
 static int check(const struct house_settings *settings)
 {
     if (!are_weights(settings->weights)) {
-        return say_usage("--weights takes numbers from 1 to 100 such as 1:2, not '%s'",
-            settings->weights);
+        return say_usage(
+            "--weights takes numbers from 1 to 100 such as 1:2, not '%s'", settings->weights);
     }
     if (settings->strategy && !strategy_find(settings->strategy)) {
         return say_usage("no strategy '%s'", settings->strategy);
@@ -150,7 +152,7 @@ static int supervise(struct house *house, int signals_fd)
     return EXIT_FINE;
 }
 
-int up_main(int argc, char **argv)
+int command_up(int argc, char **argv)
 {
     /* Large, and zero in all that was not started. */
     static struct house house;
