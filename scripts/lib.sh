@@ -169,7 +169,10 @@ need() {
         vi) has_command vi || missing_packages+=(vim-tiny) ;;
         java) has_command java && has_command javac || missing_packages+=(default-jdk-headless) ;;
         maven) has_command mvn || missing_packages+=(maven) ;;
-        nginx) has_nginx || missing_packages+=(nginx-extras libnginx-mod-http-lua lua-nginx-redis) ;;
+        nginx)
+            has_nginx ||
+                missing_packages+=(nginx-extras libnginx-mod-http-lua lua-nginx-redis)
+            ;;
         yaml) has_yaml || missing_packages+=(python3-yaml) ;;
         spin) has_command spin || missing_packages+=(spin) ;;
         *) die 70 "need: I do not know '$what'" ;;

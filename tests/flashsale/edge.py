@@ -229,8 +229,8 @@ def three_thousand_at_once(stage):
 @case
 def too_few_connections_are_noticed(stage):
     house = House(stage, "--edge", "--worker-connections", "64", "--stock", "1000")
-    statuses = collections.Counter(at_once(house.about["edge"], 200))
-    expect(statuses[201] < 200, True, f"some orders fail: {statuses}")
+    statuses = collections.Counter(at_once(house.about["edge"], 120))
+    expect(statuses[201] < 120, True, f"some orders fail: {statuses}")
     until(lambda: "nginx had not connections enough" in house.said(), "a word about it")
     answer = house.control("status")
     expect("(nginx had not connections enough" in answer, True, answer)
