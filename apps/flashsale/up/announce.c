@@ -35,8 +35,7 @@ static void announce_json(const struct house *house)
     json_t *quorum = json_array();
     for (int i = 0; i < house->settings.quorum; i++) {
         json_t *master = describe_server(&house->quorum[i]);
-        json_object_set_new(
-            master, "url", json_sprintf("redis://127.0.0.1:%d/0?durable=1", house->quorum[i].port));
+        json_object_set_new(master, "url", json_sprintf(QUORUM_URL, house->quorum[i].port));
         json_array_append_new(quorum, master);
     }
     json_t *all =
@@ -71,7 +70,7 @@ static void announce_text(const struct house *house)
             forwarder_port(house->forwarder));
     }
     for (int i = 0; i < house->settings.quorum; i++) {
-        printf("quorum %-3d redis://127.0.0.1:%d/0?durable=1\n", i + 1, house->quorum[i].port);
+        printf("quorum %-3d " QUORUM_URL "\n", i + 1, house->quorum[i].port);
     }
     printf("control    %s\n", house->control_path);
     printf("Ctrl-C ends all of it.\n");

@@ -71,7 +71,7 @@ static void list_quorum(const struct house *house, char urls_out[URLS_SIZE])
     size_t length = 0;
     urls_out[0] = '\0';
     for (int i = 0; i < house->settings.quorum; i++) {
-        length += (size_t)snprintf(urls_out + length, URLS_SIZE - length, "%sredis://127.0.0.1:%d",
+        length += (size_t)snprintf(urls_out + length, URLS_SIZE - length, "%s" QUORUM_URL,
             i ? "," : "", house->quorum[i].port);
     }
 }
