@@ -187,6 +187,23 @@ def a_terminal_gets_a_bar_that_is_gone_afterwards(stage):
     expect_true(seen.endswith(b"\r\x1b[K"), f"it is gone: {seen[-40:]!r}")
 
 
+# ===== At a real shop =====
+
+@case
+def two_instances_sell_exactly_and_the_result_is_kept(stage):
+    redis = stage.redis()
+    shops = [stage.serve(redis), stage.serve(redis)]
+    result, said = load(stage, "--stock", "150", "--strategy", "pawl", "--record", "--clients", "40",
+                        "--requests", "200", *(shop.url for shop in shops))
+    expect((result["sold"], result["sold_out"], said), (150, 50, ""), "sold and sold out")
+    expect(sum(result["ports"].values()), 150, "by port")
+    expect_true(set(result["ports"]) <= {str(shop.port) for shop in shops}, "ports")
+    code, out, _ = stage.run("audit", "--redis", redis.url(), "--json")
+    expect((code, json.loads(out)["ports"]), (0, result["ports"]), "the audit agrees")
+    row = shops[1].ask("/results").json["pawl"]
+    expect((row["sold"], row["oversold"], row["shows"]), (150, 0, "sold exactly"), "the row")
+
+
 # ===== Bad days =====
 
 @case
