@@ -193,8 +193,8 @@ def a_terminal_gets_a_bar_that_is_gone_afterwards(stage):
 def two_instances_sell_exactly_and_the_result_is_kept(stage):
     redis = stage.redis()
     shops = [stage.serve(redis), stage.serve(redis)]
-    result, said = load(stage, "--stock", "150", "--strategy", "pawl", "--record", "--clients", "40",
-                        "--requests", "200", *(shop.url for shop in shops))
+    result, said = load(stage, "--stock", "150", "--strategy", "pawl", "--record", "--clients",
+                        "40", "--requests", "200", *(shop.url for shop in shops))
     expect((result["sold"], result["sold_out"], said), (150, 50, ""), "sold and sold out")
     expect(sum(result["ports"].values()), 150, "by port")
     expect_true(set(result["ports"]) <= {str(shop.port) for shop in shops}, "ports")

@@ -8,8 +8,8 @@
  * that did are a piece sold twice, and their ports say by whom. And what was sold and what is left
  * makes up what there was.
  */
-#ifndef PAWL_AUDIT_AUDIT_H
-#define PAWL_AUDIT_AUDIT_H
+#ifndef FLASHSALE_AUDIT_AUDIT_H
+#define FLASHSALE_AUDIT_AUDIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

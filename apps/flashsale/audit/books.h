@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The books of one item, as they stand in Redis: every stock, with the orders that were sold from
  * it. Reading is here; judging is audit.c. */
-#ifndef PAWL_AUDIT_BOOKS_H
-#define PAWL_AUDIT_BOOKS_H
+#ifndef FLASHSALE_AUDIT_BOOKS_H
+#define FLASHSALE_AUDIT_BOOKS_H
 
 #include "audit/audit.h"
 

@@ -4,8 +4,8 @@
  * wide, so that a percentile is right within that. Not for several threads at once: each has its
  * own, and they are added up.
  */
-#ifndef PAWL_LOAD_HISTOGRAM_H
-#define PAWL_LOAD_HISTOGRAM_H
+#ifndef FLASHSALE_LOAD_HISTOGRAM_H
+#define FLASHSALE_LOAD_HISTOGRAM_H
 
 #include <stddef.h>
 #include <stdint.h>

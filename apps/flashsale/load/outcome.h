@@ -3,8 +3,8 @@
  * What a load has seen: answers by kind and by status, orders that got no answer and why, who sold,
  * and how long it took. Not for several threads at once: each has its own, and they are added up.
  */
-#ifndef PAWL_LOAD_OUTCOME_H
-#define PAWL_LOAD_OUTCOME_H
+#ifndef FLASHSALE_LOAD_OUTCOME_H
+#define FLASHSALE_LOAD_OUTCOME_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bar on the terminal (stderr) that shows how far a load has come; nothing if there is no
  * terminal. It is gone when the load is over. */
-#ifndef PAWL_LOAD_PROGRESS_H
-#define PAWL_LOAD_PROGRESS_H
+#ifndef FLASHSALE_LOAD_PROGRESS_H
+#define FLASHSALE_LOAD_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@
  * (1xx) are passed over. What is longer than the buffers is read to its end; only its beginning is
  * kept.
  */
-#ifndef PAWL_LOAD_READER_H
-#define PAWL_LOAD_READER_H
+#ifndef FLASHSALE_LOAD_READER_H
+#define FLASHSALE_LOAD_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What came of a load, for people and as JSON; and, in sentences, what its figures cannot be
  * trusted for: a load that stumbles over its own limits measures those and not the shop. */
-#ifndef PAWL_LOAD_REPORT_H
-#define PAWL_LOAD_REPORT_H
+#ifndef FLASHSALE_LOAD_REPORT_H
+#define FLASHSALE_LOAD_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>

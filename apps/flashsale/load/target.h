@@ -3,8 +3,8 @@
  * A shop to be loaded, named by its base URL: where it is, and single requests to it, one at a time
  * on a connection of their own, for what has to be done before and after the load.
  */
-#ifndef PAWL_LOAD_TARGET_H
-#define PAWL_LOAD_TARGET_H
+#ifndef FLASHSALE_LOAD_TARGET_H
+#define FLASHSALE_LOAD_TARGET_H
 
 #include <stdbool.h>
 #include <stddef.h>

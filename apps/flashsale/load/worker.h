@@ -7,8 +7,8 @@
  *
  * What each thread has seen is its own outcome; they are added up at the end.
  */
-#ifndef PAWL_LOAD_WORKER_H
-#define PAWL_LOAD_WORKER_H
+#ifndef FLASHSALE_LOAD_WORKER_H
+#define FLASHSALE_LOAD_WORKER_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Orders for wrk, which would GET; and what they were answered, because to wrk "sold out" is an error
--- like any other:
+-- Orders for wrk, which would GET; and what they were answered, because to wrk "sold out" is an
+-- error like any other:
 --
 --     wrk -t2 -c64 -d5s -s wrk.lua http://127.0.0.1:3786/items/10001/orders
 --
--- wrk gives each of its threads a Lua state of its own; setup() gathers the threads, and done() reads
--- what each has counted.
+-- wrk gives each of its threads a Lua state of its own; setup() gathers the threads, and done()
+-- reads what each has counted.
 wrk.method = "POST"
 
 local threads = {}

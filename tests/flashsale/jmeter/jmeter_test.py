@@ -21,7 +21,7 @@ PLAN = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 
 
 def run_plan(stage, shop, **properties):
-    """How often each answer came, by (what was asked, status, whether JMeter calls it a success)."""
+    """How often each answer came, by what was asked, the status, and whether JMeter likes it."""
     home = os.environ["JMETER_HOME"]
     jtl = os.path.join(stage.directory, "orders.jtl")
     command = ["java", "-Xmx256m", "-Djava.awt.headless=true", f"-Djmeter.home={home}",

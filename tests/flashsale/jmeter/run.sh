@@ -3,8 +3,8 @@
 #
 # Make a JMeter and run a command with it: run.sh DIRECTORY COMMAND [ARGUMENT...]
 #
-# Maven fetches the jars (once; it also keeps them in ~/.m2), and they are laid out as JMeter expects
-# its home to be: its own in lib/ext, all others in lib, its properties in bin. The command finds it
+# Maven fetches the jars (once; it also keeps them in ~/.m2), and they are laid out as JMeter's home
+# has to be: its own in lib/ext, all others in lib, its properties in bin. The command finds it
 # through JMETER_HOME. No Java, no Maven or no network: status 77, a skip.
 set -euo pipefail
 
