@@ -167,7 +167,7 @@ need() {
         nft) has_command nft || missing_packages+=(nftables) ;;
         unshare) has_command unshare && has_command setarch || missing_packages+=(util-linux) ;;
         ps) has_command ps || missing_packages+=(procps) ;;
-        tmux | zsh | fish | less) has_command "$what" || missing_packages+=("$what") ;;
+        tmux | zsh | fish | less | wrk) has_command "$what" || missing_packages+=("$what") ;;
         vi) has_command vi || missing_packages+=(vim-tiny) ;;
         java) has_command java && has_command javac || missing_packages+=(default-jdk-headless) ;;
         maven) has_command mvn || missing_packages+=(maven) ;;

@@ -216,12 +216,14 @@ def without_redis_it_lets_orders_through(stage):
 
 @case
 def three_thousand_at_once(stage):
-    house = House(stage, "--edge", "--strategy", "pawl", "--stock", "3000",
-               "--wait", "60s")
-    statuses = collections.Counter(at_once(house.about["edge"], 3000))
-    expect(dict(statuses), {201: 3000}, "the answers")
-    expect(house.redis("get", "10001"), "0", "what is left")
-    expect(house.redis("llen", "orders:10001"), "3000", "orders")
+    house = House(stage, "--edge", "--stock", "3000", "--wait", "60s")
+    status, printed, said = stage.run("load", "--at-once", "--requests", "3000", "--timeout", "60s",
+                                      "--json", house.about["edge"], seconds=90)
+    expect((status, said), (0, ""), f"load, which prints {printed}")
+    expect(json.loads(printed)["sold"], 3000, f"orders that were sold: {printed}")
+    status, printed, _ = stage.run("audit", "--redis", house.about["stock"]["url"], "--json")
+    audit = json.loads(printed)
+    expect((status, audit["exact"], audit["left"]), (0, True, 0), f"the audit: {printed}")
     expect(house.control("status"), "ok instances=2 deaths=0", "status")
     expect(house.said(), "", "complaints")
 
