@@ -157,6 +157,8 @@ need() {
         redis) has_command redis-server || missing_packages+=(redis-server) ;;
         redis-cli) has_command redis-cli || missing_packages+=(redis-tools) ;;
         hiredis) has_module hiredis || missing_packages+=(libhiredis-dev) ;;
+        microhttpd) has_module libmicrohttpd || missing_packages+=(libmicrohttpd-dev) ;;
+        jansson) has_module jansson || missing_packages+=(libjansson-dev) ;;
         cmocka) has_module cmocka || missing_packages+=(libcmocka-dev) ;;
         clang-format | clang-tidy) ! lacks_llvm_tool "$what" || missing_packages+=("$what-14") ;;
         fuzzer) has_fuzzer || missing_packages+=(clang "$(clang_runtime_package)") ;;
@@ -165,11 +167,14 @@ need() {
         nft) has_command nft || missing_packages+=(nftables) ;;
         unshare) has_command unshare && has_command setarch || missing_packages+=(util-linux) ;;
         ps) has_command ps || missing_packages+=(procps) ;;
-        tmux | zsh | fish | less) has_command "$what" || missing_packages+=("$what") ;;
+        tmux | zsh | fish | less | wrk) has_command "$what" || missing_packages+=("$what") ;;
         vi) has_command vi || missing_packages+=(vim-tiny) ;;
         java) has_command java && has_command javac || missing_packages+=(default-jdk-headless) ;;
         maven) has_command mvn || missing_packages+=(maven) ;;
-        nginx) has_nginx || missing_packages+=(nginx-extras libnginx-mod-http-lua lua-nginx-redis) ;;
+        nginx)
+            has_nginx ||
+                missing_packages+=(nginx-extras libnginx-mod-http-lua lua-nginx-redis)
+            ;;
         yaml) has_yaml || missing_packages+=(python3-yaml) ;;
         spin) has_command spin || missing_packages+=(spin) ;;
         *) die 70 "need: I do not know '$what'" ;;

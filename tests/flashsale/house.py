@@ -1,36 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole shop as `flashsale up` starts it, on free ports, for edge_test.py and up_test.py."""
+"""The whole shop as `flashsale up` starts it, on free ports, for edge.py and up.py."""
 
 import asyncio
 import http.client
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
-import tempfile
-import time
+
+import stage as stages
+from stage import Answer, until
 
 READY_S = 30
-END_S = 30
+NGINX = "/usr/sbin/nginx"
 
 
-def until(condition, what, seconds=20):
-    """Wait for a condition; its value."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"this never came true: {what}")
-        time.sleep(0.01)
-
-
-def expect(actual, expected, what):
-    if actual != expected:
-        raise AssertionError(f"{what}: {actual!r}, expected {expected!r}")
+def run_all(found, description):
+    if not os.path.exists(NGINX):
+        print(f"[  SKIPPED ] {len(found)} test(s).")
+        return stages.SKIPPED
+    return stages.run_all(found, description)
 
 
 def runs(pid):
@@ -55,21 +45,9 @@ def processes_of(directory):
     return found
 
 
-class Answer:
-    """What an HTTP request brought."""
-
-    def __init__(self, response):
-        self.status = response.status
-        self.headers = response.headers
-        self.text = response.read().decode()
-
-    @property
-    def by_edge(self):
-        return self.headers.get("X-Answered-By") == "edge"
-
-    @property
-    def json(self):
-        return json.loads(self.text)
+def by_edge(answer):
+    """Whether nginx answered by itself."""
+    return answer.headers.get("X-Answered-By") == "edge"
 
 
 class Client:
@@ -81,7 +59,15 @@ class Client:
     def ask(self, method, path, body=None):
         data = None if body is None else json.dumps(body)
         self.link.request(method, path, body=data)
-        return Answer(self.link.getresponse())
+        return self.answer()
+
+    def answer(self):
+        reply = self.link.getresponse()
+        return Answer(reply.status, reply.headers, reply.read().decode())
+
+    def send_order(self, item="10001"):
+        """Without waiting for the answer()."""
+        self.link.request("POST", f"/items/{item}/orders")
 
     def order(self, item="10001", query=""):
         return self.ask("POST", f"/items/{item}/orders{query}")
@@ -91,41 +77,21 @@ class Client:
 
 
 class House:
-    """`with House(options, "--edge") as house`: all that was announced is an attribute."""
+    """`flashsale up` on free ports. It is ended with the stage, or by end()."""
 
-    def __init__(self, program, *arguments):
-        self.directory = tempfile.mkdtemp(prefix="up-test-")
-        self.errors = os.path.join(self.directory, "stderr")
-        self.clients = []
-        command = [program, "up", "--json", "--base-port", "0", "--edge-port", "0", *arguments]
-        with open(self.errors, "wb") as errors:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                env={**os.environ, "TMPDIR": self.directory}, start_new_session=True)
-        try:
-            self.about = json.loads(self.announcement())
-        except BaseException:
-            self.close()
-            raise
-
-    def announcement(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], READY_S)
-        line = self.process.stdout.readline() if ready else b""
-        if not line:
-            raise AssertionError("flashsale up said nothing of where it is: " + self.said())
-        return line
-
-    def __enter__(self):
-        return self
+    def __init__(self, stage, *arguments):
+        self.stage = stage
+        self.process = stage.start(
+            "up", "--json", "--base-port", "0", "--edge-port", "0", *arguments)
+        until(lambda: self.process.printed().endswith("\n") or not self.process.runs(),
+              "flashsale up says where it is", READY_S)
+        self.about = json.loads(self.process.printed())
 
     def said(self):
-        with open(self.errors, encoding="utf-8") as file:
-            return file.read()
+        return self.process.said()
 
     def client(self, url, **options):
-        client = Client(url, **options)
-        self.clients.append(client)
-        return client
+        return Client(url, **options)
 
     def edge(self, **options):
         return self.client(self.about["edge"], **options)
@@ -137,7 +103,8 @@ class House:
         """Of everything that was announced."""
         rows = self.about["instances"] + self.about["quorum"] + [self.about["stock"]]
         rows += [self.about[name] for name in ("master", "replica") if name in self.about]
-        return [row["pid"] for row in rows] + [self.about.get("nginx_pid", self.process.pid)]
+        pids = [row["pid"] for row in rows]
+        return pids + [self.about["nginx_pid"]] if "nginx_pid" in self.about else pids
 
     def redis(self, *words, port=None):
         command = ["redis-cli", "-p", str(port or self.about["stock"]["port"]), *words]
@@ -152,28 +119,8 @@ class House:
 
     def end(self, number=signal.SIGINT):
         """Ctrl-C; the exit status."""
-        self.process.send_signal(number)
-        return self.process.wait(END_S)
-
-    def close(self):
-        for client in self.clients:
-            client.close()
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.process.stdout.close()
-        for name in os.listdir(self.directory):
-            if name != "stderr":
-                subprocess.run(["rm", "-rf", os.path.join(self.directory, name)], check=True)
-        os.unlink(self.errors)
-        os.rmdir(self.directory)
-
-    def __exit__(self, *_):
-        self.close()
+        self.process.signal(number)
+        return self.process.wait(30)
 
 
 # ===== Many orders at once =====

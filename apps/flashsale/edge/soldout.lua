@@ -1,15 +1,16 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Says "sold out" at the edge: an order for an item of which nothing is left, or by a user who has
--- had the pieces that the activity allows, is answered here, from Redis, and costs the shop nothing.
+-- had the pieces that the activity allows, is answered here, from Redis, and costs the shop
+-- nothing.
 --
 -- The one thing that must never happen is a "sold out" while a piece is left. Hence:
--- * The stock is read anew for each order. A cache would go on saying "sold out" after a PUT; with a
---   question that costs a tenth of a millisecond there is nothing to gain that would be worth it.
--- * All of it is read by one script, at one moment. Read one after the other, the segments of a stock
---   that is split anew in between would look empty.
--- * Whatever is not plainly sold out goes to the shop, which knows better: an item that is not there,
---   segments on other servers, a Redis that does not answer in time or answers with an error.
+-- * The stock is read anew for each order. A cache would go on saying "sold out" after a PUT, and a
+--   question costs a tenth of a millisecond: there is nothing to gain that would be worth it.
+-- * All of it is read by one script, at one moment. Read one after the other, the segments of a
+--   stock that is split anew in between would look empty.
+-- * Whatever is not plainly sold out goes to the shop, which knows better: an item that is not
+--   there, segments on other servers, a Redis that does not answer in time or says "error".
 --
 -- Needs lua-nginx-redis (Debian), which is found as "nginx.redis".
 local redis = require "nginx.redis"
@@ -24,7 +25,7 @@ local SILENCE_S = 10 -- and do not say it again for so long
 
 -- KEYS    the item; its limit per user; the buyers of the activity
 -- ARGV    the user, or "" if nobody is named; the quantity
--- Result  {"sold out"}; {"limit", pieces had, pieces allowed}; {"ask"} if the shop is to decide
+-- Result  {"sold out"}; {"limit", pieces had, pieces allowed, pieces left}; {"ask"}: the shop
 -- Redis 6.0 has no EVAL_RO; it reads all the same.
 local QUESTION = [[
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -51,14 +52,20 @@ if left < 1 then
     return {'sold out'}
 end
 local limit = tonumber(redis.call('GET', KEYS[2]) or '')
-if limit and ARGV[1] ~= '' then
+if limit and ARGV[1] ~= '' and tonumber(ARGV[2]) <= left then
     local had = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or '0')
     if had and had + tonumber(ARGV[2]) > limit then
-        return {'limit', had, limit}
+        return {'limit', had, limit, left}
     end
 end
 return {'ask'}
 ]]
+
+-- As the shop says it (serve/orders.c).
+local SOLD_OUT = '{"error":"sold out","detail":"fewer are left than were ordered","item":"%s",' ..
+    '"remaining":0,"port":%s,"strategy":"edge"}'
+local LIMIT = '{"error":"refused","detail":"user %s has %d of at most %d pieces already",' ..
+    '"item":"%s","remaining":%d,"port":%s,"strategy":"edge"}'
 
 local M = {}
 local host, port
@@ -109,7 +116,7 @@ local function ask(item, user, activity, quantity)
     return verdict
 end
 
--- A parameter of the query that is one word as the shop allows it, or "" if it is not given, or nil.
+-- A parameter of the query: one word as the shop allows it, "" if it is not given, nil otherwise.
 local function word(value)
     if value == nil then
         return ""
@@ -120,8 +127,8 @@ local function word(value)
     return nil
 end
 
--- User, activity and quantity of the order; user "" if the shop is to find them. Bodies are not read
--- here: an order that has one is looked at by its item alone.
+-- User, activity and quantity of the order; user "" if the shop is to find them. Bodies are not
+-- read here: an order that has one is looked at by its item alone.
 local function customer()
     local length = ngx.var.http_content_length
     if ngx.var.http_transfer_encoding or (length and length ~= "0") then
@@ -140,6 +147,7 @@ end
 local function answer(text)
     ngx.status = 409
     ngx.header["Content-Type"] = "application/json"
+    ngx.header["Cache-Control"] = "no-store"
     ngx.header["X-Answered-By"] = "edge"
     ngx.header["Content-Length"] = #text
     ngx.print(text)
@@ -155,9 +163,10 @@ function M.check(item)
     local user, activity, quantity = customer()
     local verdict = ask(item, user, activity, quantity)
     if verdict[1] == "sold out" then
-        answer(string.format(SOLD_OUT, item, item, ngx.var.server_port))
+        answer(string.format(SOLD_OUT, item, ngx.var.server_port))
     elseif verdict[1] == "limit" then
-        answer(string.format(LIMIT, user, verdict[2], verdict[3], item, ngx.var.server_port))
+        answer(string.format(LIMIT, user, verdict[2], verdict[3], item, verdict[4],
+            ngx.var.server_port))
     end
 end
 

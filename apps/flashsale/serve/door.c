@@ -316,7 +316,7 @@ static unsigned raise_limit(void)
     return room < CONNECTIONS_MAX ? (unsigned)room : CONNECTIONS_MAX;
 }
 
-struct door *door_open(struct shop *shop, int listener, int64_t patience_ms)
+struct door *door_open(struct shop *shop, struct events *events, int listener, int64_t patience_ms)
 {
     struct door *door = calloc(1, sizeof *door);
     if (door == NULL) {
@@ -324,16 +324,17 @@ struct door *door_open(struct shop *shop, int listener, int64_t patience_ms)
         return NULL;
     }
     door->shop = shop;
+    door->events = events;
     door->patience_us = patience_ms * 1000;
     pthread_mutex_init(&door->mutex, NULL);
     pthread_cond_init(&door->nobody_waits, NULL);
-    door->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        on_request, door, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_THREAD_POOL_SIZE,
-        (unsigned)DOOR_THREADS, MHD_OPTION_CONNECTION_LIMIT, raise_limit(),
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_SIZE_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)((patience_ms + 999) / 1000), MHD_OPTION_NOTIFY_COMPLETED, on_completed, door,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, door, MHD_OPTION_END);
+    door->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
+        NULL, NULL, on_request, door, MHD_OPTION_LISTEN_SOCKET, listener,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)DOOR_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+        raise_limit(), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_SIZE_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((patience_ms + 999) / 1000),
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, door, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, door, MHD_OPTION_END);
     if (door->daemon == NULL) {
         pthread_cond_destroy(&door->nobody_waits);
         pthread_mutex_destroy(&door->mutex);

@@ -34,7 +34,9 @@ static void announce_json(const struct house *house)
     }
     json_t *quorum = json_array();
     for (int i = 0; i < house->settings.quorum; i++) {
-        json_array_append_new(quorum, describe_server(&house->quorum[i]));
+        json_t *master = describe_server(&house->quorum[i]);
+        json_object_set_new(master, "url", json_sprintf(QUORUM_URL, house->quorum[i].port));
+        json_array_append_new(quorum, master);
     }
     json_t *all =
         json_pack("{s:s, s:s, s:o, s:o, s:o}", "dir", house->dir, "control", house->control_path,
@@ -68,7 +70,7 @@ static void announce_text(const struct house *house)
             forwarder_port(house->forwarder));
     }
     for (int i = 0; i < house->settings.quorum; i++) {
-        printf("quorum %-3d redis://127.0.0.1:%d\n", i + 1, house->quorum[i].port);
+        printf("quorum %-3d " QUORUM_URL "\n", i + 1, house->quorum[i].port);
     }
     printf("control    %s\n", house->control_path);
     printf("Ctrl-C ends all of it.\n");

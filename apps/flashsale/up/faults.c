@@ -60,7 +60,8 @@ static void bring_lock_server_up(struct house *house, char *answer)
             answer, ANSWER_SIZE, "error lock master %d does not come back", house->quorum_down + 1);
         return;
     }
-    snprintf(answer, ANSWER_SIZE, "ok lock master %d is back, and empty", house->quorum_down + 1);
+    snprintf(
+        answer, ANSWER_SIZE, "ok lock master %d is back, with all it had", house->quorum_down + 1);
     house->quorum_down = -1;
 }
 

@@ -36,6 +36,19 @@ static bool open_pair(struct house *house)
     return house->forwarder != NULL;
 }
 
+/* A server that was just started may have forgotten what it had granted, so pawl does not let it
+ * vote for a lease's time, unless it forgets nothing, which these do not: we kill processes, and
+ * never the kernel that has their files. That they are old enough to be believed is a note among
+ * their own data; we may write it, for these have not granted anything yet. */
+static bool open_master(struct house *house, int index)
+{
+    char what[PROCESS_NAME_SIZE];
+    snprintf(what, sizeof(what), "lock master %d", index + 1);
+    struct server *server = &house->quorum[index];
+    return server_open(server, house->dir, what, SERVER_REMEMBERS) &&
+           server_tell(server, "SET pawl_seen:durable 1000");
+}
+
 static bool open_servers(struct house *house)
 {
     if (!server_open(&house->stock, house->dir, "the stock server", SERVER_REMEMBERS)) {
@@ -45,9 +58,7 @@ static bool open_servers(struct house *house)
         return false;
     }
     for (int i = 0; i < house->settings.quorum; i++) {
-        char what[PROCESS_NAME_SIZE];
-        snprintf(what, sizeof(what), "lock master %d", i + 1);
-        if (!server_open(&house->quorum[i], house->dir, what, SERVER_FORGETS)) {
+        if (!open_master(house, i)) {
             return false;
         }
     }
@@ -60,7 +71,7 @@ static void list_quorum(const struct house *house, char urls_out[URLS_SIZE])
     size_t length = 0;
     urls_out[0] = '\0';
     for (int i = 0; i < house->settings.quorum; i++) {
-        length += (size_t)snprintf(urls_out + length, URLS_SIZE - length, "%sredis://127.0.0.1:%d",
+        length += (size_t)snprintf(urls_out + length, URLS_SIZE - length, "%s" QUORUM_URL,
             i ? "," : "", house->quorum[i].port);
     }
 }

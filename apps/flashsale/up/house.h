@@ -23,6 +23,9 @@
 #define INSTANCES_MAX 32
 #define LOCK_SERVERS_MAX 15 /* of the quorum */
 
+/* Of a master of the quorum, by its port: see open_master(). */
+#define QUORUM_URL "redis://127.0.0.1:%d/0?durable=1"
+
 struct house_settings {
     int64_t instances;
     int64_t base_port; /* of the first instance; 0: any free ports */

@@ -19,7 +19,8 @@
 #include "up/patience.h"
 
 #define READY_MS 10000
-#define LOG_SIZE 16384 /* read at a time */
+#define SILENCE_MS 5000 /* between two words about the same */
+#define LOG_SIZE 16384  /* read at a time */
 
 /* ===== The configuration ===== */
 
@@ -188,13 +189,15 @@ void nginx_listen(struct nginx *nginx)
     if (fd < 0) {
         return;
     }
-    int64_t shortages = read_shortages(nginx, fd);
+    nginx->shortages += read_shortages(nginx, fd);
     close(fd);
-    if (shortages > 0) {
+    int64_t now = now_ms();
+    if (nginx->shortages > nginx->told_shortages && now >= nginx->tells_again_ms) {
         say("nginx had not connections enough, %" PRId64
-            " times: what was measured in this time is the proxy, not the shop;"
+            " times by now: what is being measured is the proxy, not the shop;"
             " give --worker-connections more",
-            shortages);
+            nginx->shortages);
+        nginx->told_shortages = nginx->shortages;
+        nginx->tells_again_ms = now + SILENCE_MS;
     }
-    nginx->shortages += shortages;
 }

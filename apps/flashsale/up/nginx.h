@@ -19,6 +19,8 @@ struct nginx {
     char dir[WORKDIR_PATH_SIZE];
     off_t log_position; /* how much of its error log has been read */
     int64_t shortages;  /* how often it had not connections enough */
+    int64_t told_shortages;
+    int64_t tells_again_ms;
 };
 
 struct nginx_plan {

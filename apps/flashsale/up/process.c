@@ -71,13 +71,15 @@ static _Noreturn void become(const struct process *process, pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
 
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int output = STDERR_FILENO;
-    if (process->log_path[0]) {
-        output = open(process->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    }
     dup2(input, STDIN_FILENO);
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
+    if (process->log_path[0]) {
+        int log = open(process->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        dup2(log, STDOUT_FILENO);
+        dup2(log, STDERR_FILENO);
+    } else {
+        int nobody = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(nobody, STDOUT_FILENO);
+    }
     const char *program = process->program ? process->program : process->words[0];
     execvp(program, process->words);
     dprintf(STDERR_FILENO, "flashsale up: %s: %s\n", program, strerror(errno));

@@ -24,7 +24,7 @@ struct process {
     const char *program;                /* what is executed; NULL: what the first word names */
     char *words[PROCESS_WORDS_MAX + 1]; /* its command line; ends with NULL */
     size_t word_count;
-    char log_path[WORKDIR_PATH_SIZE]; /* where its output goes; "": to our stderr */
+    char log_path[WORKDIR_PATH_SIZE]; /* for all it prints; "": its stderr is ours */
     int end_signal;                   /* which ends it politely; SIGTERM */
     int orphan_signal;                /* which it gets when `up` dies; SIGKILL */
     pid_t pid;                        /* 0: it does not run */

@@ -14,6 +14,7 @@
 #include "shop/strategy.h"
 #include "up/control.h"
 #include "up/house.h"
+#include "up/net.h"
 #include "up/patience.h"
 
 #define LOOK_MS 100 /* how often nginx's log is looked at, and restarts that are due */
@@ -80,6 +81,30 @@ static bool is_in_path(const char *name)
     return false;
 }
 
+static bool is_free(int64_t port)
+{
+    int bound = 0;
+    int fd = net_listen((int)port, &bound);
+    if (fd < 0) {
+        say("port %d of 127.0.0.1 is in use; choose others with --base-port and --edge-port",
+            (int)port);
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+/* Asked before anything is begun: nginx would go on trying for seconds. */
+static bool are_free(const struct house_settings *settings)
+{
+    for (int i = 0; i < settings->instances; i++) {
+        if (settings->base_port && !is_free(settings->base_port + i)) {
+            return false;
+        }
+    }
+    return !settings->edge || !settings->edge_port || is_free(settings->edge_port);
+}
+
 static int check(const struct house_settings *settings)
 {
     if (!are_weights(settings->weights)) {
@@ -96,7 +121,7 @@ static int check(const struct house_settings *settings)
         say("redis-server is not there: apt-get install redis-server");
         return EXIT_UNAVAILABLE;
     }
-    if (settings->edge && !nginx_is_there()) {
+    if ((settings->edge && !nginx_is_there()) || !are_free(settings)) {
         return EXIT_UNAVAILABLE;
     }
     return EXIT_FINE;

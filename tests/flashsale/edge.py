@@ -11,24 +11,13 @@ import sys
 import threading
 import time
 
-from house import House, at_once, expect, until
-import stage
+import stage as stages
+from house import House, at_once, by_edge, run_all
+from stage import expect, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMPOSE = os.path.join(HERE, "../../apps/flashsale/compose.yaml")
-CASES = []
-SHARED = {}  # one house for all who do not break it
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def shared_house(program):
-    if "house" not in SHARED:
-        SHARED["house"] = House(program, "--edge", "--strategy", "pawl")
-    return SHARED["house"]
+CASES, case = stages.cases()
 
 
 def put(client, **about):
@@ -48,11 +37,16 @@ def stopped(pids):
     return Stopped()
 
 
+def same_but_for_the_speaker(answer):
+    """What it says, without who says it."""
+    return {**answer.json, "port": 0, "strategy": ""}
+
+
 # ===== Balance =====
 
 @case
-def weights_are_one_to_two(program):
-    house = shared_house(program)
+def weights_are_one_to_two(stage):
+    house = House(stage, "--edge")
     edge = house.edge()
     put(edge, stock=300)
     ports = collections.Counter(edge.order().json["port"] for _ in range(300))
@@ -63,67 +57,67 @@ def weights_are_one_to_two(program):
 
 
 @case
-def other_weights(program):
-    with House(program, "--edge", "--instances", "3", "--weights", "3:1", "--stock", "50") as house:
-        edge = house.edge()
-        ports = collections.Counter(edge.order().json["port"] for _ in range(50))
-        counts = [ports[row["port"]] for row in house.about["instances"]]
-        if any(abs(count - wanted) > 1 for count, wanted in zip(counts, (30, 10, 10))):
-            raise AssertionError(f"not 30, 10, 10: {counts}")
+def other_weights(stage):
+    house = House(stage, "--edge", "--instances", "3", "--weights", "3:1", "--stock", "50")
+    edge = house.edge()
+    ports = collections.Counter(edge.order().json["port"] for _ in range(50))
+    counts = [ports[row["port"]] for row in house.about["instances"]]
+    if any(abs(count - wanted) > 1 for count, wanted in zip(counts, (30, 10, 10))):
+        raise AssertionError(f"not 30, 10, 10: {counts}")
 
 
 # ===== Sold out =====
 
 @case
-def sold_out_does_not_touch_the_shop(program):
-    house = shared_house(program)
+def sold_out_does_not_touch_the_shop(stage):
+    house = House(stage, "--edge")
     edge = house.edge()
     put(edge, stock=1)
     expect(edge.order().status, 201, "the last piece")
     with stopped([row["pid"] for row in house.about["instances"]]):
         answer = edge.order()
-    expect((answer.status, answer.by_edge), (409, True), "when nothing is left")
+    expect((answer.status, by_edge(answer)), (409, True), "when nothing is left")
     expect(answer.headers["Content-Type"], "application/json", "its type")
 
 
 @case
-def the_edge_says_it_as_the_shop_does(program):
-    house = shared_house(program)
+def the_edge_says_it_as_the_shop_does(stage):
+    house = House(stage, "--edge")
     edge, shop = house.edge(), house.shop()
     put(edge, stock=0)
-    by_edge, by_shop = edge.order(), shop.order()
-    expect((by_edge.by_edge, by_shop.by_edge), (True, False), "who answers")
-    expect({**by_edge.json, "port": 0}, {**by_shop.json, "port": 0}, "the answer")
-    expect(by_edge.json["port"], int(house.about["edge"].rpartition(":")[2]), "the edge's port")
-    expect(by_edge.headers["Content-Type"], by_shop.headers["Content-Type"], "the type")
+    at_edge, at_shop = edge.order(), shop.order()
+    expect((by_edge(at_edge), by_edge(at_shop)), (True, False), "who answers")
+    expect(same_but_for_the_speaker(at_edge), same_but_for_the_speaker(at_shop), "the answer")
+    expect(at_edge.json["port"], int(house.about["edge"].rpartition(":")[2]), "the edge's port")
+    expect(at_edge.headers["Content-Type"], at_shop.headers["Content-Type"], "the type")
 
 
 @case
-def users_who_had_theirs(program):
-    house = shared_house(program)
+def users_who_had_theirs(stage):
+    house = House(stage, "--edge")
     edge, shop = house.edge(), house.shop()
     put(edge, stock=10, per_user=2)
     expect(edge.order(query="?user=u1&activity=a1").status, 201, "a first piece")
     first = edge.order(query="?user=u1&activity=a1&quantity=2")
-    expect((first.status, first.by_edge), (409, True), "two more")
+    expect((first.status, by_edge(first)), (409, True), "two more")
     expect(edge.order(query="?user=u1&activity=a1").status, 201, "a second piece")
-    by_edge = edge.order(query="?user=u1&activity=a1")
-    by_shop = shop.order(query="?user=u1&activity=a1")
-    expect((by_edge.status, by_edge.by_edge), (409, True), "a third piece")
-    expect({**by_edge.json, "port": 0}, {**by_shop.json, "port": 0}, "the answer")
-    expect(by_edge.json["error"] == "sold out", False, "pieces are left, so it is not sold out")
+    at_edge = edge.order(query="?user=u1&activity=a1")
+    at_shop = shop.order(query="?user=u1&activity=a1")
+    expect((at_edge.status, by_edge(at_edge)), (409, True), "a third piece")
+    expect(same_but_for_the_speaker(at_edge), same_but_for_the_speaker(at_shop), "the answer")
+    expect(at_edge.json["error"] == "sold out", False, "pieces are left, so it is not sold out")
     expect(edge.order(query="?user=u1&activity=a2").status, 201, "another activity")
     expect(edge.order(query="?user=u2&activity=a1").status, 201, "another user")
     for query in ("", "?user=u1&user=u2", "?user=%20", "?user=u1&activity=a1&quantity=x"):
-        expect(edge.order(query=query).by_edge, False, f"who judges {query}")
+        expect(by_edge(edge.order(query=query)), False, f"who judges {query}")
     body = {"user": "u1", "activity": "a1"}
     answer = edge.ask("POST", "/items/10001/orders", body)
-    expect((answer.status, answer.by_edge), (409, False), "a body is the shop's to read")
+    expect((answer.status, by_edge(answer)), (409, False), "a body is the shop's to read")
 
 
 @case
-def nothing_but_orders_is_answered_by_the_edge(program):
-    house = shared_house(program)
+def nothing_but_orders_is_answered_by_the_edge(stage):
+    house = House(stage, "--edge")
     edge = house.edge()
     put(edge, stock=0)
     expect(edge.ask("PUT", "/items/inventory001", {"stock": 0}).status, 200, "PUT")
@@ -131,47 +125,47 @@ def nothing_but_orders_is_answered_by_the_edge(program):
                          ("GET", "/redis/distributed/lock/inventory/sale"),
                          ("GET", "/submitOrder"), ("POST", "/items/unknown/orders"),
                          ("POST", "/items/10001/orders/x"), ("GET", "/healthz")):
-        expect(edge.ask(method, path).by_edge, False, f"who answers {method} {path}")
+        expect(by_edge(edge.ask(method, path)), False, f"who answers {method} {path}")
     expect(edge.order("unknown").status, 404, "an item that is not there")
 
 
 @case
-def put_makes_it_sell_again_at_once(program):
-    edge = shared_house(program).edge()
+def put_makes_it_sell_again_at_once(stage):
+    edge = House(stage, "--edge").edge()
     for _ in range(20):
         put(edge, stock=1)
         expect(edge.order().status, 201, "the piece that was put")
-        expect(edge.order().by_edge, True, "the next order")
+        expect(by_edge(edge.order()), True, "the next order")
 
 
 @case
-def split_stock_is_summed(program):
-    house = shared_house(program)
+def split_stock_is_summed(stage):
+    house = House(stage, "--edge")
     edge = house.edge()
     put(edge, stock=3, segments=2)
     house.redis("set", "10001_0", "0")
-    expect(edge.order().by_edge, False, "one segment has pieces")
+    expect(by_edge(edge.order()), False, "one segment has pieces")
     house.redis("set", "10001_1", "0")
-    expect(edge.order().by_edge, True, "none has")
+    expect(by_edge(edge.order()), True, "none has")
     house.redis("set", "10001_0", "-1")
     house.redis("set", "10001_1", "1")
-    expect(edge.order().by_edge, False, "a negative one does not eat the others' pieces")
+    expect(by_edge(edge.order()), False, "a negative one does not eat the others' pieces")
     house.redis("set", "10001_1", "0")
     house.redis("rpush", "10001", "10001_2@1")
-    expect(edge.order().by_edge, False, "one lies on another server")
+    expect(by_edge(edge.order()), False, "one lies on another server")
     house.redis("rpop", "10001")
-    expect(edge.order().by_edge, True, "and now it does not")
+    expect(by_edge(edge.order()), True, "and now it does not")
     house.redis("del", "10001_1")
-    expect(edge.order().by_edge, False, "a segment is missing")
+    expect(by_edge(edge.order()), False, "a segment is missing")
     put(edge, stock=1)
     expect(edge.order().status, 201, "not split any more")
 
 
 @case
-def never_sold_out_while_a_piece_is_left(program):
+def never_sold_out_while_a_piece_is_left(stage):
     """Rounds of buyers who stop at their first "sold out". If one of these came too early, a sale
     would begin after it, and in the end pieces would be left over."""
-    house = shared_house(program)
+    house = House(stage, "--edge")
     edge = house.edge()
     for _ in range(6):
         put(edge, stock=60)
@@ -187,10 +181,10 @@ def never_sold_out_while_a_piece_is_left(program):
         expect((len(sold), len(refused)), (60, 12), "pieces sold, orders refused")
         expect(house.redis("get", "10001"), "0", "what is left")
         last_begin = max(begin for _, begin, _, _ in sold)
-        for _, _, end, by_edge in refused:
-            if by_edge and end < last_begin:
+        for _, _, end, early in refused:
+            if early and end < last_begin:
                 raise AssertionError("sold out was said before the last sale had begun")
-    expect(any(by_edge for _, _, _, by_edge in refused), True, "some are answered by the edge")
+    expect(any(event[3] for event in refused), True, "some are answered by the edge")
 
 
 def buy_until_sold_out(house, events):
@@ -198,7 +192,7 @@ def buy_until_sold_out(house, events):
     while True:
         begin = time.monotonic()
         answer = client.order()
-        events.append((answer.status, begin, time.monotonic(), answer.by_edge))
+        events.append((answer.status, begin, time.monotonic(), by_edge(answer)))
         if answer.status != 201:
             return
 
@@ -206,46 +200,48 @@ def buy_until_sold_out(house, events):
 # ===== Bad days =====
 
 @case
-def without_redis_it_lets_orders_through(program):
-    with House(program, "--edge", "--stock", "0") as house:
-        edge = house.edge()
-        expect(edge.order().by_edge, True, "sold out")
-        log = os.path.join(house.about["dir"], "nginx/error.log")
-        with stopped([house.about["stock"]["pid"]]):
-            for _ in range(3):
-                answer = edge.order()
-                expect((answer.status, answer.by_edge), (503, False), "the shop's word")
-        with open(log, encoding="utf-8") as file:
-            expect(file.read().count("does not answer"), 1, "how often it is said")
-        until(lambda: edge.order().by_edge, "sold out again")
+def without_redis_it_lets_orders_through(stage):
+    house = House(stage, "--edge", "--stock", "0", "--strategy", "none")
+    edge = house.edge()
+    expect(by_edge(edge.order()), True, "sold out")
+    log = os.path.join(house.about["dir"], "nginx/error.log")
+    with stopped([house.about["stock"]["pid"]]):
+        for _ in range(3):
+            answer = edge.order()
+            expect((answer.status, by_edge(answer)), (503, False), "the shop's word")
+    with open(log, encoding="utf-8") as file:
+        expect(file.read().count("does not answer"), 1, "how often it is said")
+    until(lambda: by_edge(edge.order()), "sold out again")
 
 
 @case
-def three_thousand_at_once(program):
-    with House(program, "--edge", "--strategy", "pawl-handoff", "--stock", "3000",
-               "--wait", "60s") as house:
-        statuses = collections.Counter(at_once(house.about["edge"], 3000))
-        expect(dict(statuses), {201: 3000}, "the answers")
-        expect(house.redis("get", "10001"), "0", "what is left")
-        expect(house.redis("llen", "orders:10001"), "3000", "orders")
-        expect(house.control("status"), "ok instances=2 deaths=0", "status")
-        expect(house.said(), "", "complaints")
+def three_thousand_at_once(stage):
+    house = House(stage, "--edge", "--stock", "3000", "--wait", "60s")
+    status, printed, said = stage.run("load", "--at-once", "--requests", "3000", "--timeout", "60s",
+                                      "--json", house.about["edge"], seconds=90)
+    expect((status, said), (0, ""), f"load, which prints {printed}")
+    expect(json.loads(printed)["sold"], 3000, f"orders that were sold: {printed}")
+    status, printed, _ = stage.run("audit", "--redis", house.about["stock"]["url"], "--json")
+    audit = json.loads(printed)
+    expect((status, audit["exact"], audit["left"]), (0, True, 0), f"the audit: {printed}")
+    expect(house.control("status"), "ok instances=2 deaths=0", "status")
+    expect(house.said(), "", "complaints")
 
 
 @case
-def too_few_connections_are_noticed(program):
-    with House(program, "--edge", "--worker-connections", "64", "--stock", "1000") as house:
-        statuses = collections.Counter(at_once(house.about["edge"], 200))
-        expect(statuses[201] < 200, True, f"some orders fail: {statuses}")
-        until(lambda: "nginx had not connections enough" in house.said(), "a word about it")
-        answer = house.control("status")
-        expect("(nginx had not connections enough" in answer, True, answer)
+def too_few_connections_are_noticed(stage):
+    house = House(stage, "--edge", "--worker-connections", "64", "--stock", "1000")
+    statuses = collections.Counter(at_once(house.about["edge"], 120))
+    expect(statuses[201] < 120, True, f"some orders fail: {statuses}")
+    until(lambda: "nginx had not connections enough" in house.said(), "a word about it")
+    answer = house.control("status")
+    expect("(nginx had not connections enough" in answer, True, answer)
 
 
 # ===== For those who have Docker =====
 
 @case
-def compose_is_well_formed(program):
+def compose_is_well_formed(stage):
     text = subprocess.run([yaml_python(), "-c", "import json, sys, yaml\n"
                            "print(json.dumps(yaml.safe_load(open(sys.argv[1]))))", COMPOSE],
                           capture_output=True, text=True, check=True).stdout
@@ -256,7 +252,7 @@ def compose_is_well_formed(program):
         expect(services[f"lock{number}"]["ports"], [f"127.0.0.1:638{number}:638{number}"], "ports")
     expect(services["shop1"]["command"], services["shop2"]["command"], "the shops")
     words = services["shop1"]["command"][2:]
-    expect_known_options(program, [word.partition("=")[0] for word in words])
+    expect_known_options(stage, [word.partition("=")[0] for word in words])
     expect_all_names_given(services["edge"]["environment"])
 
 
@@ -268,8 +264,8 @@ def yaml_python():
     raise AssertionError("no YAML parser: apt-get install python3-yaml")
 
 
-def expect_known_options(program, names):
-    text = subprocess.run([program, "serve", "--help"], capture_output=True, text=True).stdout
+def expect_known_options(stage, names):
+    text = stage.run("serve", "--help")[1]
     expect([name for name in names if name not in text], [], "options that serve does not know")
 
 
@@ -281,9 +277,4 @@ def expect_all_names_given(environment):
 
 
 if __name__ == "__main__":
-    try:
-        STATUS = stage.run_all(CASES, __doc__)
-    finally:
-        if "house" in SHARED:
-            SHARED["house"].close()
-    sys.exit(STATUS)
+    sys.exit(run_all(CASES, __doc__))
