@@ -211,6 +211,9 @@ static int run(struct serve_options *options)
     if (!arm(shop, FAULT_STOP, options->stop_at) || !arm(shop, FAULT_SLOW, options->slow_at)) {
         return EXIT_USAGE;
     }
+    if (!shop_prepare(shop, options->shop.strategy, why, sizeof why)) {
+        say("strategy '%s' cannot be used as things are: %s", options->strategy, why);
+    }
     struct events *events = events_open(shop);
     struct door *door =
         events != NULL ? door_open(shop, events, listener, options->patience_ms) : NULL;
