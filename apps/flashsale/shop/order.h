@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "pawl.h"
+#include "shop/crew.h"
 
 struct shop;
 struct strategy;
@@ -37,11 +38,11 @@ enum order_end {
 
 /* What a strategy keeps for one order while the order is inside. */
 struct ticket {
-    char owner[80];     /* what a hand-written lock wrote under its key */
-    uint64_t token;     /* the fencing token, if the strategy has one */
-    pawl_lock *lock;    /* pawl's */
-    void *own;          /* anything else; the strategy allocates and frees it */
-    int64_t waited_us;  /* from the order's arrival to its entry, for the metrics */
+    char owner[80];    /* what a hand-written lock wrote under its key */
+    uint64_t token;    /* the fencing token, if the strategy has one */
+    pawl_lock *lock;   /* pawl's */
+    void *own;         /* anything else; the strategy allocates and frees it */
+    int64_t waited_us; /* from the order's arrival to its entry, for the metrics */
 };
 
 struct order {
@@ -66,7 +67,7 @@ struct order {
     /* In between. */
     struct shop *shop;
     struct ticket ticket;
-    struct order *next; /* in the queue of the sellers */
+    struct task task; /* in the queue of the sellers */
 };
 
 #endif

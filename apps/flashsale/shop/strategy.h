@@ -34,6 +34,9 @@ struct strategy {
     bool (*open)(struct shop *shop, void **state_out, char *why, size_t why_size);
     void (*close)(struct shop *shop, void *state);
 
+    /* The shop closes: end the waits that enter_async began. NULL: they end by themselves, soon. */
+    void (*cancel)(struct shop *shop, void *state);
+
     enum entry (*enter)(struct seller *seller, struct order *order);
     void (*enter_async)(struct shop *shop, struct order *order);
     void (*sell)(struct seller *seller, struct order *order);

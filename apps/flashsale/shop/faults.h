@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Faults on demand: at the Nth order of this process that is inside the lock, or at the next one,
+ * the process dies, stops, or takes its time.
+ */
+#ifndef FLASHSALE_SHOP_FAULTS_H
+#define FLASHSALE_SHOP_FAULTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct shop;
+
+enum fault { FAULT_DIE, FAULT_STOP, FAULT_SLOW, FAULT_COUNT };
+
+/* "die", "stop", "slow" */
+extern const char *const fault_names[FAULT_COUNT];
+
+struct fault_plan {
+    int64_t at; /* the number of the order that it strikes, counted from 1; 0: none */
+    int64_t for_us;
+};
+
+enum { FAULT_NOTE_SIZE = 160 };
+
+struct faults {
+    pthread_mutex_t mutex;
+    int64_t inside; /* orders that were inside so far */
+    struct fault_plan plans[FAULT_COUNT];
+    char note[FAULT_NOTE_SIZE]; /* what was armed or struck last, as a sentence */
+};
+
+void faults_open(struct faults *faults);
+void faults_close(struct faults *faults);
+
+/* Strike at the Nth order from the beginning; at 0: at the next one. */
+void shop_arm_fault(struct shop *shop, enum fault fault, int64_t at, int64_t for_us);
+
+/* What was armed or struck last; "" if nothing. */
+void shop_fault_note(struct shop *shop, char note_out[FAULT_NOTE_SIZE]);
+void shop_set_fault_note(struct shop *shop, const char *note);
+
+#endif
