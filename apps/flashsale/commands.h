@@ -7,7 +7,9 @@
 #ifndef FLASHSALE_COMMANDS_H
 #define FLASHSALE_COMMANDS_H
 
-#define COMMANDS(COMMAND) COMMAND(serve, "one instance of the shop")
+#define COMMANDS(COMMAND)                      \
+    COMMAND(serve, "one instance of the shop") \
+    COMMAND(recurse, "")
 
 #define COMMAND_DECLARE(name, summary) int command_##name(int argc, char **argv);
 COMMANDS(COMMAND_DECLARE)

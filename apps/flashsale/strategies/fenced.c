@@ -100,8 +100,7 @@ static void sell_fenced(struct seller *seller, struct order *order)
         return;
     }
     shop_work(seller->shop, order);
-    snprintf(
-        numbers.remaining, sizeof numbers.remaining, "%" PRId64, stock - order->quantity);
+    snprintf(numbers.remaining, sizeof numbers.remaining, "%" PRId64, stock - order->quantity);
     fenced_write(seller, order, &numbers);
 }
 

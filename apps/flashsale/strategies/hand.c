@@ -3,6 +3,7 @@
 #include "strategies/hand.h"
 
 #include "common/clock.h"
+#include "embedded.h"
 
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
@@ -77,8 +78,8 @@ enum attempt hand_read(struct order *order, struct redisReply *reply)
 
 enum attempt hand_set_with_lease(struct seller *seller, struct order *order)
 {
-    struct redisReply *reply = seller_ask_lock(seller, "SET %s %s NX PX %lld", SHOP_LOCK_NAME,
-        order->ticket.owner, hand_lease_ms(seller));
+    struct redisReply *reply = seller_ask_lock(
+        seller, "SET %s %s NX PX %lld", SHOP_LOCK_NAME, order->ticket.owner, hand_lease_ms(seller));
     return hand_read(order, reply);
 }
 
@@ -90,15 +91,10 @@ void hand_delete(struct seller *seller, struct order *order)
 
 struct redisReply *hand_run(struct seller *seller, const struct embedded *script, const char *owner)
 {
-    redisReply *reply = seller_ask_lock(seller, "EVALSHA %s 1 %s %s %lld", script->sha1,
-        SHOP_LOCK_NAME, owner, hand_lease_ms(seller));
-    if (reply != NULL && reply->type == REDIS_REPLY_ERROR &&
-        strncmp(reply->str, "NOSCRIPT", 8) == 0) {
-        freeReplyObject(reply);
-        reply = seller_ask_lock(seller, "EVAL %s 1 %s %s %lld", script->text, SHOP_LOCK_NAME, owner,
-            hand_lease_ms(seller));
-    }
-    return reply;
+    char lease_ms[24];
+    snprintf(lease_ms, sizeof lease_ms, "%lld", hand_lease_ms(seller));
+    const char *const arguments[] = {SHOP_LOCK_NAME, owner, lease_ms};
+    return seller_run_on_lock(seller, script, 1, 3, arguments);
 }
 
 void hand_delete_own(struct seller *seller, const char *owner)

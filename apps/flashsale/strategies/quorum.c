@@ -86,8 +86,8 @@ static bool quorum_open(
 {
     const struct shop_settings *settings = shop_settings(shop);
     if (settings->quorum_count < count) {
-        snprintf(why, why_size, "this strategy needs %zu lock servers; name them with --quorum",
-            count);
+        snprintf(
+            why, why_size, "this strategy needs %zu lock servers; name them with --quorum", count);
         return false;
     }
     struct quorum *quorum = calloc(1, sizeof *quorum);

@@ -7,7 +7,7 @@
  * the order fails with a sentence about it. A child that got the lock says so by its exit status;
  * as nobody's name counts in this lock, the shop goes on with it.
  */
-#include "strategies/recursive.h"
+#include "commands.h"
 
 #include "common/clock.h"
 #include "common/options.h"
@@ -92,7 +92,7 @@ static const char recurse_help[] =
     "calling itself 20 ms later if it is taken. Exit status: 0 it has it, 75 not within --wait,\n"
     "69 Redis does not answer; or it dies of SIGSEGV when the stack is full.\n";
 
-int recurse_main(int argc, char **argv)
+int command_recurse(int argc, char **argv)
 {
     const char *url = NULL;
     int64_t wait_ms = 5000;
@@ -100,7 +100,7 @@ int recurse_main(int argc, char **argv)
     const struct option_row rows[] = {
         {"redis", OPTION_TEXT, &url, 0, 0},
         {"wait", OPTION_MS, &wait_ms, 0, 3600000},
-        {"stack", OPTION_SIZE, &stack, RECURSE_STACK_MIN, RECURSE_STACK_MAX},
+        {"stack", OPTION_SIZE, &stack, 64 * 1024, INT64_C(1) << 32},
     };
     const struct option_table table = {
         .command = "flashsale recurse", .help = recurse_help, .rows = rows, .row_count = 3};
@@ -134,17 +134,18 @@ static pid_t spawn_child(const struct shop_settings *settings, const char *url, 
     char stack[32];
     snprintf(wait, sizeof wait, "%lldus", (long long)wait_us);
     snprintf(stack, sizeof stack, "%lld", (long long)settings->stack_bytes);
-    const char *arguments[] = {"flashsale", "recurse", "--redis", url, "--wait", wait,
+    const char *const arguments[] = {"flashsale", "recurse", "--redis", url, "--wait", wait,
         settings->stack_bytes > 0 ? "--stack" : NULL, stack, NULL};
+    char *copies[sizeof arguments / sizeof arguments[0]]; /* as posix_spawn() wants them */
+    memcpy(copies, arguments, sizeof arguments);
 
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return 0;
     }
     pid_t pid = 0;
-    bool started =
-        posix_spawn_file_actions_addclosefrom_np(&actions, 3) == 0 &&
-        posix_spawn(&pid, "/proc/self/exe", &actions, NULL, (char **)arguments, environ) == 0;
+    bool started = posix_spawn_file_actions_addclosefrom_np(&actions, 3) == 0 &&
+                   posix_spawn(&pid, "/proc/self/exe", &actions, NULL, copies, environ) == 0;
     posix_spawn_file_actions_destroy(&actions);
     return started ? pid : 0;
 }

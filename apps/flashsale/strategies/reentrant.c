@@ -6,6 +6,7 @@
  */
 #include "strategies/strategies.h"
 
+#include "embedded.h"
 #include "strategies/hand.h"
 
 #include <hiredis/hiredis.h>

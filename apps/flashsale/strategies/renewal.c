@@ -2,11 +2,13 @@
 /* The timer: see renewal.h.
  *
  * All holds wait for the same time, so a list in the order of their beginning is one in the order
- * of their turns: the thread looks at the first, and puts it behind the last when it was renewed. */
+ * of their turns: the thread looks at the first, and puts it behind the last when it was renewed.
+ */
 #include "strategies/renewal.h"
 
 #include "common/clock.h"
 #include "common/redis.h"
+#include "embedded.h"
 #include "shop/shop.h"
 
 #include <pthread.h>

@@ -6,6 +6,7 @@
 #include "strategies/strategies.h"
 
 #include "common/clock.h"
+#include "embedded.h"
 #include "strategies/hand.h"
 #include "strategies/renewal.h"
 

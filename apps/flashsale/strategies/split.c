@@ -172,14 +172,13 @@ static void remember_rest(struct split *split, const struct choice *choice, int6
 /* Look at all segments. false: the order has ended. */
 static bool look(struct seller *seller, struct order *order, struct choice *choice)
 {
-    switch (item_read(seller, order->item, &choice->item)) {
-    case ITEM_FOUND:
-        break;
-    case ITEM_UNKNOWN:
+    const enum item_answer answer = item_read(seller, order->item, &choice->item);
+    if (answer == ITEM_UNKNOWN) {
         order->end = ORDER_UNKNOWN_ITEM;
-        return false;
-    default:
+    } else if (answer != ITEM_FOUND) {
         order_unavailable(order, NULL);
+    }
+    if (answer != ITEM_FOUND) {
         return false;
     }
     struct item *item = &choice->item;
@@ -283,8 +282,7 @@ static enum entry split_enter(struct seller *seller, struct order *order)
         order->end = ORDER_SOLD_OUT;
         order->remaining = choice->item.stock;
     }
-    const enum entry entry =
-        choice->at != NOWHERE ? take_segment(split, order, choice) : ENTERED;
+    const enum entry entry = choice->at != NOWHERE ? take_segment(split, order, choice) : ENTERED;
     if (entry != ENTERED) {
         free(choice);
         order->ticket.own = NULL;
@@ -329,8 +327,7 @@ static void sell_segment(struct seller *seller, struct order *order, struct choi
 {
     const struct item_segment *segment = &choice->item.segments[choice->at];
     int64_t stock = 0;
-    if (!stock_check(
-            seller_segment_link(seller, segment->server), order, segment->key, &stock)) {
+    if (!stock_check(seller_segment_link(seller, segment->server), order, segment->key, &stock)) {
         return;
     }
     shop_work(seller->shop, order);
