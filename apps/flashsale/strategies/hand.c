@@ -16,17 +16,9 @@
 
 enum entry hand_entry(enum attempt attempt)
 {
-    switch (attempt) {
-    case ATTEMPT_GOT:
-        return ENTERED;
-    case ATTEMPT_HELD:
-        return ENTRY_BUSY;
-    case ATTEMPT_AWAY:
-        return ENTRY_UNAVAILABLE;
-    case ATTEMPT_FAILED:
-        break;
-    }
-    return ENTRY_FAILED;
+    static const enum entry entries[] = {
+        [ATTEMPT_GOT] = ENTERED, [ATTEMPT_HELD] = ENTRY_BUSY, [ATTEMPT_AWAY] = ENTRY_UNAVAILABLE};
+    return entries[attempt];
 }
 
 enum entry hand_wait(
@@ -69,8 +61,8 @@ enum attempt hand_read(struct order *order, struct redisReply *reply)
         (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)) {
         result = ATTEMPT_GOT;
     } else if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "WRONGTYPE") == NULL) {
-        snprintf(order->why, sizeof order->why, "Redis refused to lock: %s", reply->str);
-        result = ATTEMPT_FAILED;
+        snprintf(order->why, sizeof order->why, "Redis refused to lock: %.160s", reply->str);
+        result = ATTEMPT_AWAY;
     }
     freeReplyObject(reply);
     return result;

@@ -18,9 +18,8 @@
 
 enum attempt {
     ATTEMPT_GOT,
-    ATTEMPT_HELD,   /* by somebody else: try again */
-    ATTEMPT_AWAY,   /* Redis did not answer */
-    ATTEMPT_FAILED, /* it did, with an error; order->why says which */
+    ATTEMPT_HELD, /* by somebody else: try again */
+    ATTEMPT_AWAY, /* Redis did not answer, or with an error, which order->why has */
 };
 
 typedef enum attempt attempt_function(struct seller *seller, struct order *order);

@@ -39,7 +39,7 @@ struct visit {
     redisContext *redis;
     int64_t deadline_us;
     char owner[64];
-    char answer[256];
+    char answer[1024];
 };
 
 static bool got_lock(struct visit *visit)

@@ -11,6 +11,7 @@
 #include "embedded.h"
 #include "shop/shop.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +67,11 @@ static void detach(struct renewals *renewals, struct renewal *renewal)
 /* Whether there is more to renew. If Redis did not answer it is tried again at the next turn. */
 static bool renew(struct renewals *renewals, const char *owner)
 {
-    redisReply *reply = redis_ask(&renewals->redis, &renewals->place, 1, "EVAL %s 1 %s %s %lld",
-        renewals->script->text, SHOP_LOCK_NAME, owner, (long long)renewals->lease_ms);
+    char lease_ms[24];
+    snprintf(lease_ms, sizeof lease_ms, "%" PRId64, renewals->lease_ms);
+    const char *const arguments[] = {SHOP_LOCK_NAME, owner, lease_ms};
+    redisReply *reply =
+        redis_run(&renewals->redis, &renewals->place, 1, renewals->script, 1, 3, arguments);
     bool more = reply == NULL || reply->type != REDIS_REPLY_INTEGER || reply->integer != 0;
     freeReplyObject(reply);
     return more;
