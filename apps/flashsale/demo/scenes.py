@@ -128,7 +128,7 @@ def with_failover(shop, strategy, scale):
     """One order is inside when the lock's master dies before it has replicated; the others come
     to the server that was promoted."""
     victim_url, other_url = shop.urls
-    shop.arm(victim_url, "slow", scale.lease_ms * 2)
+    shop.arm(victim_url, "slow", scale.lease_ms * 4)  # the replica needs one to forget
     answers = []
     victim = threading.Thread(target=lambda: answers.append(shop.order(victim_url, ITEM, strategy)))
     victim.start()
