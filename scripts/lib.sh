@@ -148,6 +148,8 @@ need() {
         redis) has_command redis-server || missing_packages+=(redis-server) ;;
         redis-cli) has_command redis-cli || missing_packages+=(redis-tools) ;;
         hiredis) has_module hiredis || missing_packages+=(libhiredis-dev) ;;
+        microhttpd) has_module libmicrohttpd || missing_packages+=(libmicrohttpd-dev) ;;
+        jansson) has_module jansson || missing_packages+=(libjansson-dev) ;;
         cmocka) has_module cmocka || missing_packages+=(libcmocka-dev) ;;
         clang-format | clang-tidy) ! lacks_llvm_tool "$what" || missing_packages+=("$what-14") ;;
         fuzzer) has_fuzzer || missing_packages+=(clang "$(clang_runtime_package)") ;;

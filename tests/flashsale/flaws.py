@@ -3,8 +3,8 @@
 """Each flawed strategy fails as its flaw predicts, and the next one does not: flaws.py --flashsale
 FILE
 
-Two instances of the shop sell from one stock. One of them has a fault: it dies, is stopped, or takes
-its time, at its first order inside the lock. The books tell what came of it.
+Two instances of the shop sell from one stock. One of them has a fault: it dies, is stopped, or
+takes its time, at its first order inside the lock. The books tell what came of it.
 """
 
 import sys

@@ -2,8 +2,8 @@
 """The stage for tests of the flash sale: private Redis servers, instances of the shop, and HTTP.
 
 A case is a function of a Stage, registered with @case of a list made by cases(); run_all() runs
-them, each on a stage of its own, and ends exactly what that stage started. Conditions are waited for
-with until(), never with a bare sleep.
+them, each on a stage of its own, and ends exactly what that stage started. Conditions are waited
+for with until(), never with a bare sleep.
 
     CASES, case = stage.cases()
 

@@ -20,7 +20,7 @@ int door_listen(const char *address, int *port, char *why, size_t why_size);
 
 /* Open it on that socket, which then belongs to the door. patience_ms: how long a client may take
  * over sending a request. NULL: it cannot be opened. */
-struct door *door_open(struct shop *shop, int listener, int64_t patience_ms);
+struct door *door_open(struct shop *shop, struct events *events, int listener, int64_t patience_ms);
 
 /* Now and then: show clients out that are too slow. */
 void door_look_after(struct door *door);

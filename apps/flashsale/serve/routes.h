@@ -25,4 +25,7 @@ void handle_fault(struct request *request);   /* faults.c */
 /* The results of runs by strategy, or NULL: Redis does not answer. */
 json_t *read_results(struct seller *seller); /* office.c */
 
+/* The names of the faults that may be asked for. */
+json_t *allowed_faults(const struct shop_settings *settings); /* faults.c */
+
 #endif

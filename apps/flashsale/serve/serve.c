@@ -5,6 +5,7 @@
 #include "common/say.h"
 #include "common/values.h"
 #include "serve/door.h"
+#include "serve/events.h"
 #include "shop/faults.h"
 #include "shop/shop.h"
 
@@ -175,7 +176,7 @@ static void serve_until_told(struct door *door, const sigset_t *signals)
     }
 }
 
-static int close_all(struct shop *shop, struct door *door, int64_t grace_ms)
+static int close_all(struct shop *shop, struct events *events, struct door *door, int64_t grace_ms)
 {
     say("closing: finishing the orders that were begun");
     door_shut(door);
@@ -183,7 +184,9 @@ static int close_all(struct shop *shop, struct door *door, int64_t grace_ms)
         say("an order did not end; its lock ends with its lease");
         _exit(EXIT_UNAVAILABLE);
     }
+    events_shut(events);
     door_close(door);
+    events_close(events);
     shop_close(shop);
     return EXIT_FINE;
 }
@@ -211,7 +214,12 @@ static int run(struct serve_options *options)
     if (!arm(shop, FAULT_STOP, options->stop_at) || !arm(shop, FAULT_SLOW, options->slow_at)) {
         return EXIT_USAGE;
     }
-    struct door *door = door_open(shop, listener, options->patience_ms);
+    if (!shop_prepare(shop, options->shop.strategy, why, sizeof why)) {
+        say("strategy '%s' cannot be used as things are: %s", options->strategy, why);
+    }
+    struct events *events = events_open(shop);
+    struct door *door =
+        events != NULL ? door_open(shop, events, listener, options->patience_ms) : NULL;
     if (door == NULL) {
         say("cannot start the HTTP server: out of memory or threads");
         return EXIT_SYSTEM;
@@ -220,7 +228,7 @@ static int run(struct serve_options *options)
     printf("http://%s:%d/ sells under '%s'\n", shown, port, options->strategy);
     fflush(stdout);
     serve_until_told(door, &signals);
-    return close_all(shop, door, options->grace_ms);
+    return close_all(shop, events, door, options->grace_ms);
 }
 
 int command_serve(int argc, char **argv)

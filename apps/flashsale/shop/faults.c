@@ -34,11 +34,15 @@ void faults_close(struct faults *faults)
 void shop_arm_fault(struct shop *shop, enum fault fault, int64_t at, int64_t for_us)
 {
     struct faults *faults = &shop->faults;
+    char which[32] = "next";
+    if (at > 0) {
+        snprintf(which, sizeof which, "%" PRId64 ".", at);
+    }
     pthread_mutex_lock(&faults->mutex);
     faults->plans[fault] =
         (struct fault_plan){.at = at > 0 ? at : faults->inside + 1, .for_us = for_us};
-    snprintf(faults->note, sizeof faults->note, "port %d will %s at its next order inside the lock",
-        shop->settings.port, fault == FAULT_SLOW ? "be slow" : fault_names[fault]);
+    snprintf(faults->note, sizeof faults->note, "port %d will %s at its %s order inside the lock",
+        shop->settings.port, fault == FAULT_SLOW ? "be slow" : fault_names[fault], which);
     pthread_mutex_unlock(&faults->mutex);
 }
 

@@ -188,7 +188,7 @@ enum item_answer item_look(
     item_out->initial = item_out->stock;
     const bool good = ask_number(seller, "initial:", id, &item_out->initial) &&
                       ask_number(seller, "per_user:", id, &item_out->per_user) &&
-                      update_ledger(seller, item_out, ledger);
+                      (ledger == NULL || update_ledger(seller, item_out, ledger));
     return good ? ITEM_FOUND : ITEM_UNAVAILABLE;
 }
 

@@ -50,7 +50,7 @@ enum item_answer { ITEM_FOUND, ITEM_UNKNOWN, ITEM_UNAVAILABLE };
 /* Look at its stock alone: id, stock and segments. */
 enum item_answer item_read(struct seller *seller, const char *id, struct item *item_out);
 
-/* Look at it. The ledger is brought up to date. */
+/* Look at it. The ledger is brought up to date; NULL: it is not wanted. */
 enum item_answer item_look(
     struct seller *seller, const char *id, struct item *item_out, struct ledger *ledger);
 

@@ -145,18 +145,16 @@ void *strategy_state(struct shop *shop, const struct strategy *strategy)
     return shop->uses[index_of(strategy)].state;
 }
 
-/* Open the order's strategy if this is the first order under it. */
-static bool ensure_open(struct shop *shop, struct order *order)
+bool shop_prepare(struct shop *shop, const struct strategy *strategy, char *why, size_t why_size)
 {
-    struct strategy_use *use = &shop->uses[index_of(order->strategy)];
+    struct strategy_use *use = &shop->uses[index_of(strategy)];
     if (atomic_load(&use->open)) {
         return true;
     }
     pthread_mutex_lock(&shop->open_mutex);
     bool open = atomic_load(&use->open);
     if (!open) {
-        open = order->strategy->open == NULL ||
-               order->strategy->open(shop, &use->state, order->why, sizeof order->why);
+        open = strategy->open == NULL || strategy->open(shop, &use->state, why, why_size);
         atomic_store(&use->open, open);
     }
     pthread_mutex_unlock(&shop->open_mutex);
@@ -213,7 +211,7 @@ static void run_inside(struct seller *seller, struct task *task)
 static void run_from_start(struct seller *seller, struct task *task)
 {
     struct order *order = order_of(task);
-    if (!ensure_open(order->shop, order)) {
+    if (!shop_prepare(order->shop, order->strategy, order->why, sizeof order->why)) {
         send_away(order, ENTRY_FAILED);
         return;
     }

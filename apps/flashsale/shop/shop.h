@@ -59,6 +59,10 @@ bool shop_finish(struct shop *shop, int64_t grace_ms);
 /* After shop_finish(): release all locks, end all threads. */
 void shop_close(struct shop *shop);
 
+/* Make a strategy ready before the first order under it; an order would do so, too. false: it
+ * cannot be used as things are, and `why` says why. */
+bool shop_prepare(struct shop *shop, const struct strategy *strategy, char *why, size_t why_size);
+
 /* ===== From the door ===== */
 
 /* Carry the order out; order->done is called when it has ended. It belongs to the shop until then.

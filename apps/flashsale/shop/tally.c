@@ -91,7 +91,7 @@ int64_t shop_p99_us(struct shop *shop, int64_t window_us)
     }
     pthread_mutex_unlock(&tally->mutex);
     qsort(durations, count, sizeof *durations, compare);
-    const int64_t p99_us = count > 0 ? durations[(count - 1) * 99 / 100] : 0;
+    const int64_t p99_us = count > 0 ? durations[(count * 99 + 99) / 100 - 1] : 0;
     free(durations);
     return p99_us;
 }

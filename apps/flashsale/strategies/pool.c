@@ -157,7 +157,11 @@ static void acquired(pawl_lock *lock, pawl_status status, void *arg)
     if (status == PAWL_OK) {
         order->ticket.token = pawl_lock_token(lock);
     } else {
-        snprintf(order->why, sizeof order->why, "the lock: %s", pawl_status_string(status));
+        if (status == PAWL_CANCELED) {
+            snprintf(order->why, sizeof order->why, "this instance is closing; nothing was sold");
+        } else if (status != PAWL_BUSY) {
+            snprintf(order->why, sizeof order->why, "the lock: %s", pawl_status_string(status));
+        }
         pool_give_back(strategy_state(order->shop, order->strategy), order->ticket.own);
     }
     shop_entered(order, pool_entry_of(status));
