@@ -282,6 +282,20 @@ def the_fence_refuses_who_was_stopped(stage):
 
 
 @case
+def the_fence_is_raised_by_reading_already(stage):
+    redis, first, other = two(stage, "pawl-fenced", ["--lease", "400ms", "--stop-at", "1:1200ms"],
+                              ["--lease", "400ms", "--slow-at", "1:2000ms"])
+    late = order_later(first)
+    inside(first)
+    second = order_later(other)
+    inside(other)  # it has read, and has not written yet, when the first one goes on
+    expect(late.result().status, 409, "the late order")
+    expect_true(not second.done(), "the second one is still inside")
+    expect(second.result().status, 201, "the second order")
+    expect_exact(audit(redis), "pawl-fenced", sold=1)
+
+
+@case
 def split_and_atomic_stand_a_stop(stage):
     def sells(stage, strategy):
         late, books, _, _ = stopped(stage, strategy)
