@@ -250,6 +250,20 @@ def ownerless_renewal_keeps_the_lock_of_the_dead_alive(stage):
     expect(stuck, [True, False], "the lock of the dead outlives its lease (ownerless, renewed)")
 
 
+@case
+def the_timer_renews_nobody_elses_lock(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "renewed", "--lease", "600ms", "--slow-at", "1:1s")
+    shop.put(ITEM, stock=50)
+    order = order_later(shop)
+    inside(shop)
+    redis.cli("eval", "redis.call('del', KEYS[1]) redis.call('hset', KEYS[1], 'another', 1)"
+              " return redis.call('pexpire', KEYS[1], 60000)", 1, LOCK, db=1)
+    expect(order.result().status, 201, "the order")
+    expect(owner(redis), "another", "the holder")
+    expect_true(lease_left(redis) > 50000, "its lease is its own")
+
+
 # ===== Stopped for longer than the lease =====
 
 def stopped(stage, strategy, *arguments):
