@@ -24,6 +24,12 @@ static bool read_places(struct shop *shop, char *why, size_t why_size)
     if (!redis_place_parse(shop->settings.redis_url, &shop->stock_place, why, why_size)) {
         return false;
     }
+    for (size_t i = 0; i < shop->settings.segment_url_count; i++) {
+        if (!redis_place_parse(
+                shop->settings.segment_urls[i], &shop->segment_places[i], why, why_size)) {
+            return false;
+        }
+    }
     if (shop->settings.lock_url != NULL) {
         snprintf(shop->lock_url, sizeof shop->lock_url, "%s", shop->settings.lock_url);
     } else {
@@ -298,4 +304,11 @@ redisReply *seller_run_on_stock(struct seller *seller, const struct embedded *sc
 {
     const struct redis_place *place = &seller->shop->stock_place;
     return redis_run(&seller->stock, place, place->db, script, keys, count, arguments);
+}
+
+redisReply *seller_run_on_lock(struct seller *seller, const struct embedded *script, int keys,
+    int count, const char *const arguments[])
+{
+    const struct redis_place *place = &seller->shop->stock_place;
+    return redis_run(&seller->lock, place, LOCK_DB, script, keys, count, arguments);
 }
