@@ -3,8 +3,8 @@
 """Each flawed strategy fails as its flaw predicts, and the next one does not: flaws.py --flashsale
 FILE
 
-Two instances of the shop sell from one stock. One of them has a fault: it dies, is stopped, or takes
-its time, at its first order inside the lock. The books tell what came of it.
+Two instances of the shop sell from one stock. One of them has a fault: it dies, is stopped, or
+takes its time, at its first order inside the lock. The books tell what came of it.
 """
 
 import sys
@@ -250,6 +250,20 @@ def ownerless_renewal_keeps_the_lock_of_the_dead_alive(stage):
     expect(stuck, [True, False], "the lock of the dead outlives its lease (ownerless, renewed)")
 
 
+@case
+def the_timer_renews_nobody_elses_lock(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "renewed", "--lease", "600ms", "--slow-at", "1:1s")
+    shop.put(ITEM, stock=50)
+    order = order_later(shop)
+    inside(shop)
+    redis.cli("eval", "redis.call('del', KEYS[1]) redis.call('hset', KEYS[1], 'another', 1)"
+              " return redis.call('pexpire', KEYS[1], 60000)", 1, LOCK, db=1)
+    expect(order.result().status, 201, "the order")
+    expect(owner(redis), "another", "the holder")
+    expect_true(lease_left(redis) > 50000, "its lease is its own")
+
+
 # ===== Stopped for longer than the lease =====
 
 def stopped(stage, strategy, *arguments):
@@ -279,6 +293,20 @@ def the_fence_refuses_who_was_stopped(stage):
     expect(late.status, 409, f"the late order ({late})")
     expect_true("the fence refused it" in late.text, late.text)
     expect_exact(books, "pawl-fenced", sold=1)
+
+
+@case
+def the_fence_is_raised_by_reading_already(stage):
+    redis, first, other = two(stage, "pawl-fenced", ["--lease", "400ms", "--stop-at", "1:1200ms"],
+                              ["--lease", "400ms", "--slow-at", "1:2000ms"])
+    late = order_later(first)
+    inside(first)
+    second = order_later(other)
+    inside(other)  # it has read, and has not written yet, when the first one goes on
+    expect(late.result().status, 409, "the late order")
+    expect_true(not second.done(), "the second one is still inside")
+    expect(second.result().status, 201, "the second order")
+    expect_exact(audit(redis), "pawl-fenced", sold=1)
 
 
 @case

@@ -9,8 +9,8 @@
 -- ARGV[4]  how many stock servers there are, ARGV[5] which of them this is: 0 has the item's key
 --
 -- A split item's key is the list of its segments' keys, <id>_0 and so on, with @<server> behind it
--- if that is not 0; the remainder of the division goes to the first ones. One script, so that nobody
--- sees the item half set. Buyers are kept by activity and item, and nobody has a list of the
+-- if that is not 0; the remainder of the division goes to the first ones. One script, so that
+-- nobody sees the item half set. Buyers are kept by activity and item, and nobody has a list of the
 -- activities: hence KEYS, which is slow in a big database, and which only PUT does.
 local id, stock, segments = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local servers, here = tonumber(ARGV[4]), tonumber(ARGV[5])
