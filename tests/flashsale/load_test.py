@@ -259,6 +259,21 @@ def silence_is_a_timeout(stage):
 
 
 @case
+def a_shop_that_ends_meanwhile_does_not_eat_all_orders(stage):
+    with FakeShop() as shop:
+        process = subprocess.Popen(
+            [stage.flashsale, "load", "--json", "--clients", "4", "--for", "1s", "--requests",
+             "1000000", shop.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: shop.orders >= 50, "fifty orders")
+    out, said = process.communicate(timeout=30)
+    expect(process.returncode, 1, "exit status")
+    result = json.loads(out)
+    expect_true(result["sold_out"] >= 50, f"answers before: {result}")
+    expect_true(0 < result["troubles"]["connection_refused"] <= 4 * 11, f"a pause: {result}")
+    expect_true("nobody listening" in said, said)
+
+
+@case
 def nobody_listens(stage):
     with FakeShop() as shop:
         url = shop.url
