@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -35,6 +36,7 @@ enum {
     DESCRIPTORS_KEPT = 300,    /* for everything that is no customer */
     CONNECTIONS_MAX = 20000,
     UNWANTED_SIZE_MAX = 1 << 20, /* so much of a body that is too large is read and thrown away */
+    FAREWELL_MS = 2000,          /* for answers to be sent when the door closes */
 };
 
 /* A connection. */
@@ -53,8 +55,9 @@ struct door {
     atomic_bool shut;
 
     pthread_mutex_t mutex; /* of all below */
-    pthread_cond_t nobody_waits;
-    int64_t suspended;
+    pthread_cond_t fewer;
+    int64_t suspended;  /* requests whose connection is suspended */
+    int64_t unanswered; /* requests that were complete, and whose answer is not sent yet */
     struct visitor *visitors;
     char items[DOOR_ITEMS_MAX][ITEM_SIZE];
     size_t item_count;
@@ -109,16 +112,21 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     }
 }
 
+/* Its request is complete, or answered. */
 static void visitor_is_served(struct door *door, struct MHD_Connection *connection, bool served)
 {
     struct visitor *visitor =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    pthread_mutex_lock(&door->mutex);
     if (visitor != NULL) {
-        pthread_mutex_lock(&door->mutex);
         visitor->served = served;
         visitor->since_us = now_us();
-        pthread_mutex_unlock(&door->mutex);
     }
+    door->unanswered += served ? 1 : -1;
+    if (door->unanswered == 0) {
+        pthread_cond_broadcast(&door->fewer);
+    }
+    pthread_mutex_unlock(&door->mutex);
 }
 
 void door_look_after(struct door *door)
@@ -253,7 +261,9 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     (void)code;
     struct request *request = *context;
     if (request != NULL) {
-        visitor_is_served(cls, connection, false);
+        if (request->handled) {
+            visitor_is_served(cls, connection, false);
+        }
         free(request->answer.text);
         free(request->body);
         free(request);
@@ -327,7 +337,7 @@ struct door *door_open(struct shop *shop, struct events *events, int listener, i
     door->events = events;
     door->patience_us = patience_ms * 1000;
     pthread_mutex_init(&door->mutex, NULL);
-    pthread_cond_init(&door->nobody_waits, NULL);
+    pthread_cond_init(&door->fewer, NULL);
     door->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
         NULL, NULL, on_request, door, MHD_OPTION_LISTEN_SOCKET, listener,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)DOOR_THREADS, MHD_OPTION_CONNECTION_LIMIT,
@@ -336,7 +346,7 @@ struct door *door_open(struct shop *shop, struct events *events, int listener, i
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, door, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, door, MHD_OPTION_END);
     if (door->daemon == NULL) {
-        pthread_cond_destroy(&door->nobody_waits);
+        pthread_cond_destroy(&door->fewer);
         pthread_mutex_destroy(&door->mutex);
         close(listener);
         free(door);
@@ -366,20 +376,33 @@ void door_count(struct door *door, int change)
     pthread_mutex_lock(&door->mutex);
     door->suspended += change;
     if (door->suspended == 0) {
-        pthread_cond_broadcast(&door->nobody_waits);
+        pthread_cond_broadcast(&door->fewer);
+    }
+    pthread_mutex_unlock(&door->mutex);
+}
+
+/* Wait until nobody is suspended, which must be, and until all answers are sent, which is polite.
+ */
+static void wait_for_answers(struct door *door)
+{
+    struct timespec end;
+    pthread_mutex_lock(&door->mutex);
+    while (door->suspended > 0) {
+        pthread_cond_wait(&door->fewer, &door->mutex);
+    }
+    clock_gettime(CLOCK_REALTIME, &end); /* the condition's clock */
+    end.tv_sec += FAREWELL_MS / 1000;
+    while (door->unanswered > 0 &&
+           pthread_cond_timedwait(&door->fewer, &door->mutex, &end) != ETIMEDOUT) {
     }
     pthread_mutex_unlock(&door->mutex);
 }
 
 void door_close(struct door *door)
 {
-    pthread_mutex_lock(&door->mutex);
-    while (door->suspended > 0) {
-        pthread_cond_wait(&door->nobody_waits, &door->mutex);
-    }
-    pthread_mutex_unlock(&door->mutex);
+    wait_for_answers(door);
     MHD_stop_daemon(door->daemon);
-    pthread_cond_destroy(&door->nobody_waits);
+    pthread_cond_destroy(&door->fewer);
     pthread_mutex_destroy(&door->mutex);
     free(door);
 }

@@ -106,6 +106,11 @@ static bool read_item(struct request *request, struct item *item)
             "say how many: {\"stock\":1000}, and if you like \"segments\" and \"per_user\"");
         good = false;
     }
+    if (good && segments > 0 && item->per_user > 0) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+            "a split item has no per_user limit: its segments do not know of each other's buyers");
+        good = false;
+    }
     item->segment_count = (size_t)segments;
     json_decref(body);
     return good;

@@ -50,6 +50,8 @@ static const char help[] =
     "  --die-at N          dies with the lock\n"
     "  --stop-at N:DUR     is stopped as a whole for so long, and then goes on\n"
     "  --slow-at N:DUR     takes so long over this order\n"
+    "  --in-gap            these strike between two commands that should be one, where the\n"
+    "                      strategy has such a gap (setnx-expire, owner-check)\n"
     "  --allow-faults      the same by POST /faults/{die,stop,slow}[?for=3s]\n"
     "  --control PATH      where faults of servers are asked for: the socket of `flashsale up`\n"
     "  --stack SIZE        of the process in which setnx-recursive recurses (as it is)\n";
@@ -95,6 +97,7 @@ static int read_line(struct serve_options *options, int argc, char **argv)
         {"die-at", OPTION_NUMBER, &options->die_at, 1, INT64_C(1000000000)},
         {"stop-at", OPTION_TEXT, &options->stop_at, 0, 0},
         {"slow-at", OPTION_TEXT, &options->slow_at, 0, 0},
+        {"in-gap", OPTION_FLAG, &shop->faults_in_gap, 0, 0},
         {"stack", OPTION_SIZE, &shop->stack_bytes, 64 * 1024, INT64_C(1) << 32},
     };
     const struct option_table table = {.command = "flashsale serve",
@@ -210,6 +213,9 @@ static int run(struct serve_options *options)
     }
     if (!arm(shop, FAULT_STOP, options->stop_at) || !arm(shop, FAULT_SLOW, options->slow_at)) {
         return EXIT_USAGE;
+    }
+    if (!shop_prepare(shop, options->shop.strategy, why, sizeof why)) {
+        say("strategy '%s' cannot be used as things are: %s", options->strategy, why);
     }
     struct events *events = events_open(shop);
     struct door *door =

@@ -67,6 +67,9 @@ static void *work(void *arg)
     pthread_mutex_unlock(&crew->mutex);
     redis_drop(&worker->seller.stock);
     redis_drop(&worker->seller.lock);
+    for (size_t i = 0; i < SEGMENT_SERVERS_MAX; i++) {
+        redis_drop(&worker->seller.segments[i]);
+    }
     return NULL;
 }
 

@@ -34,11 +34,15 @@ void faults_close(struct faults *faults)
 void shop_arm_fault(struct shop *shop, enum fault fault, int64_t at, int64_t for_us)
 {
     struct faults *faults = &shop->faults;
+    char which[32] = "next";
+    if (at > 0) {
+        snprintf(which, sizeof which, "%" PRId64 ".", at);
+    }
     pthread_mutex_lock(&faults->mutex);
     faults->plans[fault] =
         (struct fault_plan){.at = at > 0 ? at : faults->inside + 1, .for_us = for_us};
-    snprintf(faults->note, sizeof faults->note, "port %d will %s at its next order inside the lock",
-        shop->settings.port, fault == FAULT_SLOW ? "be slow" : fault_names[fault]);
+    snprintf(faults->note, sizeof faults->note, "port %d will %s at its %s order inside the lock",
+        shop->settings.port, fault == FAULT_SLOW ? "be slow" : fault_names[fault], which);
     pthread_mutex_unlock(&faults->mutex);
 }
 
@@ -111,9 +115,9 @@ static void strike(struct shop *shop, enum fault fault, int64_t for_us, int64_t 
     shop_set_fault_note(shop, note);
 }
 
-void shop_work(struct shop *shop, struct order *order)
+/* Count one more order that has come to the place where faults strike, and strike. */
+static void pass(struct shop *shop)
 {
-    (void)order;
     struct faults *faults = &shop->faults;
     struct fault_plan due[FAULT_COUNT] = {{0, 0}};
     pthread_mutex_lock(&faults->mutex);
@@ -125,10 +129,26 @@ void shop_work(struct shop *shop, struct order *order)
         }
     }
     pthread_mutex_unlock(&faults->mutex);
-    sleep_us(shop->settings.work_us);
     for (int i = 0; i < FAULT_COUNT; i++) {
         if (due[i].at > 0) {
             strike(shop, (enum fault)i, due[i].for_us, number);
         }
+    }
+}
+
+void shop_work(struct shop *shop, struct order *order)
+{
+    (void)order;
+    sleep_us(shop->settings.work_us);
+    if (!shop->settings.faults_in_gap) {
+        pass(shop);
+    }
+}
+
+void shop_gap(struct shop *shop, struct order *order)
+{
+    (void)order;
+    if (shop->settings.faults_in_gap) {
+        pass(shop);
     }
 }

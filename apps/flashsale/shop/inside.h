@@ -27,6 +27,7 @@ struct strategy_use {
 struct shop {
     struct shop_settings settings;
     struct redis_place stock_place;
+    struct redis_place segment_places[SEGMENT_SERVERS_MAX];
     char lock_url[URL_SIZE];
     struct crew *sellers, *tills, *desk;
     struct strategy_use uses[STRATEGIES_MAX];

@@ -4,6 +4,7 @@
 
 #include "embedded.h"
 #include "shop/inside.h"
+#include "shop/stock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,12 +41,14 @@ static void count_record(struct ledger *ledger, const char *record)
 }
 
 /* Whether the records under this key are still those of the sale that the ledger began with. */
-static bool same_sale(struct seller *seller, const struct ledger *ledger, size_t n, const char *key)
+static bool same_sale(
+    struct stock_link link, const struct ledger *ledger, size_t n, const char *key)
 {
     if (ledger->seen[n] == 0) {
         return true;
     }
-    redisReply *first = seller_ask_stock(seller, "LINDEX orders:%s 0", key);
+    redisReply *first =
+        redis_ask(link.context, link.place, link.place->db, "LINDEX orders:%s 0", key);
     const bool same = first != NULL && first->type == REDIS_REPLY_STRING &&
                       strncmp(first->str, ledger->first[n], sizeof ledger->first[n] - 1) == 0;
     freeReplyObject(first);
@@ -53,12 +56,12 @@ static bool same_sale(struct seller *seller, const struct ledger *ledger, size_t
 }
 
 /* Count the records under this key that are not counted yet. */
-static bool read_records(struct seller *seller, struct ledger *ledger, size_t n, const char *key)
+static bool read_records(struct stock_link link, struct ledger *ledger, size_t n, const char *key)
 {
     for (;;) {
         const int64_t from = ledger->seen[n];
-        redisReply *page = seller_ask_stock(
-            seller, "LRANGE orders:%s %" PRId64 " %" PRId64, key, from, from + PAGE_RECORDS - 1);
+        redisReply *page = redis_ask(link.context, link.place, link.place->db,
+            "LRANGE orders:%s %" PRId64 " %" PRId64, key, from, from + PAGE_RECORDS - 1);
         if (page == NULL || page->type != REDIS_REPLY_ARRAY) {
             freeReplyObject(page);
             return false;
@@ -84,16 +87,22 @@ static const char *key_of(const struct item *item, size_t n)
     return item->segment_count > 0 ? item->segments[n].key : item->id;
 }
 
+/* And where it is. */
+static struct stock_link link_of(struct seller *seller, const struct item *item, size_t n)
+{
+    return seller_segment_link(seller, item->segment_count > 0 ? item->segments[n].server : 0);
+}
+
 static bool update_ledger(struct seller *seller, const struct item *item, struct ledger *ledger)
 {
     const size_t count = item->segment_count > 0 ? item->segment_count : 1;
     for (size_t i = 0; i < count; i++) {
-        if (!same_sale(seller, ledger, i, key_of(item, i))) {
+        if (!same_sale(link_of(seller, item, i), ledger, i, key_of(item, i))) {
             memset(ledger, 0, sizeof *ledger);
         }
     }
     for (size_t i = 0; i < count; i++) {
-        if (!read_records(seller, ledger, i, key_of(item, i))) {
+        if (!read_records(link_of(seller, item, i), ledger, i, key_of(item, i))) {
             return false;
         }
     }
@@ -101,6 +110,15 @@ static bool update_ledger(struct seller *seller, const struct item *item, struct
 }
 
 /* ===== Looking ===== */
+
+/* An entry of the list of segments. false: it names a server that --segments-on does not. */
+static bool read_entry(struct seller *seller, const char *entry, struct item_segment *segment)
+{
+    const size_t length = strcspn(entry, "@");
+    snprintf(segment->key, sizeof segment->key, "%.*s", (int)length, entry);
+    segment->server = entry[length] == '@' ? strtoul(entry + length + 1, NULL, 10) : 0;
+    return segment->server <= shop_settings(seller->shop)->segment_url_count;
+}
 
 /* An item that is split: the keys of its segments, and what is in each. */
 static enum item_answer look_at_segments(struct seller *seller, struct item *item)
@@ -110,13 +128,17 @@ static enum item_answer look_at_segments(struct seller *seller, struct item *ite
         freeReplyObject(keys);
         return ITEM_UNAVAILABLE;
     }
-    bool good = true;
+    bool good = keys->elements > 0;
     for (size_t i = 0; i < keys->elements && i < SEGMENTS_MAX && good; i++) {
         struct item_segment *segment = &item->segments[i];
-        snprintf(segment->key, sizeof segment->key, "%s", keys->element[i]->str);
-        redisReply *stock = seller_ask_stock(seller, "GET %s", segment->key);
-        good = redis_number(stock, &segment->stock);
-        freeReplyObject(stock);
+        good = read_entry(seller, keys->element[i]->str, segment);
+        if (good) {
+            const struct stock_link link = seller_segment_link(seller, segment->server);
+            redisReply *stock =
+                redis_ask(link.context, link.place, link.place->db, "GET %s", segment->key);
+            good = redis_number(stock, &segment->stock);
+            freeReplyObject(stock);
+        }
         item->stock += segment->stock;
         item->segment_count++;
     }
@@ -149,12 +171,17 @@ static bool ask_number(struct seller *seller, const char *key, const char *id, i
     return answered;
 }
 
-enum item_answer item_look(
-    struct seller *seller, const char *id, struct item *item_out, struct ledger *ledger)
+enum item_answer item_read(struct seller *seller, const char *id, struct item *item_out)
 {
     memset(item_out, 0, sizeof *item_out);
     snprintf(item_out->id, sizeof item_out->id, "%s", id);
-    const enum item_answer answer = look_at_stock(seller, item_out);
+    return look_at_stock(seller, item_out);
+}
+
+enum item_answer item_look(
+    struct seller *seller, const char *id, struct item *item_out, struct ledger *ledger)
+{
+    const enum item_answer answer = item_read(seller, id, item_out);
     if (answer != ITEM_FOUND) {
         return answer;
     }
@@ -167,17 +194,33 @@ enum item_answer item_look(
 
 /* ===== Setting ===== */
 
+enum { PUT_ARGUMENTS = 6, NUMBER_SIZE = 24 };
+
+/* The further servers first, that of the item's own key last: sellers who go by the old list see
+ * that a segment is gone or new and look again, and as soon as the list is the new one, everything
+ * in it is there. */
 enum item_answer item_put(struct seller *seller, const struct item *item)
 {
-    char stock[24];
-    char segments[24];
-    char per_user[24];
+    const size_t further = shop_settings(seller->shop)->segment_url_count;
+    char stock[NUMBER_SIZE];
+    char segments[NUMBER_SIZE];
+    char per_user[NUMBER_SIZE];
+    char servers[NUMBER_SIZE];
     snprintf(stock, sizeof stock, "%" PRId64, item->stock);
     snprintf(segments, sizeof segments, "%zu", item->segment_count);
     snprintf(per_user, sizeof per_user, "%" PRId64, item->per_user);
-    const char *const arguments[] = {item->id, stock, segments, per_user};
-    redisReply *reply = seller_run_on_stock(seller, &embedded_shop_put_item_lua, 1, 4, arguments);
-    const bool done = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    freeReplyObject(reply);
+    snprintf(servers, sizeof servers, "%zu", further + 1);
+    bool done = true;
+    for (size_t i = further + 1; i > 0 && done; i--) {
+        char server[NUMBER_SIZE];
+        snprintf(server, sizeof server, "%zu", i - 1);
+        const char *const arguments[PUT_ARGUMENTS] = {
+            item->id, stock, segments, per_user, servers, server};
+        const struct stock_link link = seller_segment_link(seller, i - 1);
+        redisReply *reply = redis_run(link.context, link.place, link.place->db,
+            &embedded_shop_put_item_lua, 1, PUT_ARGUMENTS, arguments);
+        done = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+        freeReplyObject(reply);
+    }
     return done ? ITEM_FOUND : ITEM_UNAVAILABLE;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Items: looking at their stock and setting it. An item's stock is under its id; a split item has a
- * list there, of the keys of its segments.
+ * list there, of the keys of its segments: "10001_3", or "10001_3@1" if it lies on the first of the
+ * further servers.
  */
 #ifndef FLASHSALE_SHOP_ITEMS_H
 #define FLASHSALE_SHOP_ITEMS_H
@@ -30,7 +31,8 @@ struct ledger {
 };
 
 struct item_segment {
-    char key[SEGMENT_KEY_SIZE];
+    char key[SEGMENT_KEY_SIZE]; /* without the server */
+    size_t server;              /* 0: that of --redis; 1 and up: those of --segments-on */
     int64_t stock;
 };
 
@@ -45,12 +47,15 @@ struct item {
 
 enum item_answer { ITEM_FOUND, ITEM_UNKNOWN, ITEM_UNAVAILABLE };
 
+/* Look at its stock alone: id, stock and segments. */
+enum item_answer item_read(struct seller *seller, const char *id, struct item *item_out);
+
 /* Look at it. The ledger is brought up to date; NULL: it is not wanted. */
 enum item_answer item_look(
     struct seller *seller, const char *id, struct item *item_out, struct ledger *ledger);
 
 /* Set item->stock pieces in item->segment_count segments, and item->per_user; forget what was sold
- * before. */
+ * before. Segments go to the servers of --redis and --segments-on in turn. */
 enum item_answer item_put(struct seller *seller, const struct item *item);
 
 #endif

@@ -24,6 +24,12 @@ static bool read_places(struct shop *shop, char *why, size_t why_size)
     if (!redis_place_parse(shop->settings.redis_url, &shop->stock_place, why, why_size)) {
         return false;
     }
+    for (size_t i = 0; i < shop->settings.segment_url_count; i++) {
+        if (!redis_place_parse(
+                shop->settings.segment_urls[i], &shop->segment_places[i], why, why_size)) {
+            return false;
+        }
+    }
     if (shop->settings.lock_url != NULL) {
         snprintf(shop->lock_url, sizeof shop->lock_url, "%s", shop->settings.lock_url);
     } else {
@@ -139,18 +145,16 @@ void *strategy_state(struct shop *shop, const struct strategy *strategy)
     return shop->uses[index_of(strategy)].state;
 }
 
-/* Open the order's strategy if this is the first order under it. */
-static bool ensure_open(struct shop *shop, struct order *order)
+bool shop_prepare(struct shop *shop, const struct strategy *strategy, char *why, size_t why_size)
 {
-    struct strategy_use *use = &shop->uses[index_of(order->strategy)];
+    struct strategy_use *use = &shop->uses[index_of(strategy)];
     if (atomic_load(&use->open)) {
         return true;
     }
     pthread_mutex_lock(&shop->open_mutex);
     bool open = atomic_load(&use->open);
     if (!open) {
-        open = order->strategy->open == NULL ||
-               order->strategy->open(shop, &use->state, order->why, sizeof order->why);
+        open = strategy->open == NULL || strategy->open(shop, &use->state, why, why_size);
         atomic_store(&use->open, open);
     }
     pthread_mutex_unlock(&shop->open_mutex);
@@ -207,7 +211,7 @@ static void run_inside(struct seller *seller, struct task *task)
 static void run_from_start(struct seller *seller, struct task *task)
 {
     struct order *order = order_of(task);
-    if (!ensure_open(order->shop, order)) {
+    if (!shop_prepare(order->shop, order->strategy, order->why, sizeof order->why)) {
         send_away(order, ENTRY_FAILED);
         return;
     }
@@ -300,4 +304,11 @@ redisReply *seller_run_on_stock(struct seller *seller, const struct embedded *sc
 {
     const struct redis_place *place = &seller->shop->stock_place;
     return redis_run(&seller->stock, place, place->db, script, keys, count, arguments);
+}
+
+redisReply *seller_run_on_lock(struct seller *seller, const struct embedded *script, int keys,
+    int count, const char *const arguments[])
+{
+    const struct redis_place *place = &seller->shop->stock_place;
+    return redis_run(&seller->lock, place, LOCK_DB, script, keys, count, arguments);
 }

@@ -31,6 +31,7 @@ struct shop_settings {
     int64_t work_us;  /* how long an order takes inside, besides its round trips; 0 */
     int sellers;      /* worker threads */
     bool allow_faults;
+    bool faults_in_gap;  /* they strike in shop_gap(), not in shop_work() */
     const char *control; /* the supervisor's socket, or NULL */
     int64_t stack_bytes; /* of the process in which the recursive strategy recurses; 0: as it is */
 };
@@ -41,6 +42,7 @@ struct seller {
     int number;                 /* 0 and up; part of hand-written owners */
     struct redisContext *stock; /* database 0; NULL while it is away */
     struct redisContext *lock;  /* database 1 of the same server, for hand-written locks */
+    struct redisContext *segments[SEGMENT_SERVERS_MAX]; /* further stock servers */
 };
 
 /* ===== Its life ===== */
@@ -56,6 +58,10 @@ bool shop_finish(struct shop *shop, int64_t grace_ms);
 
 /* After shop_finish(): release all locks, end all threads. */
 void shop_close(struct shop *shop);
+
+/* Make a strategy ready before the first order under it; an order would do so, too. false: it
+ * cannot be used as things are, and `why` says why. */
+bool shop_prepare(struct shop *shop, const struct strategy *strategy, char *why, size_t why_size);
 
 /* ===== From the door ===== */
 
@@ -95,8 +101,16 @@ struct embedded;
 struct redisReply *seller_run_on_stock(struct seller *seller, const struct embedded *script,
     int keys, int count, const char *const arguments[]);
 
+/* The same on the hand-written lock. */
+struct redisReply *seller_run_on_lock(struct seller *seller, const struct embedded *script,
+    int keys, int count, const char *const arguments[]);
+
 /* The moment inside the lock, between the read and the write, at which faults on demand strike:
  * dies, stops, or takes its time, if one of them is armed. Every `sell` calls it once. */
 void shop_work(struct shop *shop, struct order *order);
+
+/* The moment between two commands of a strategy that should have been one: with --in-gap the faults
+ * strike here, so that what hardly ever happens can be shown. */
+void shop_gap(struct shop *shop, struct order *order);
 
 #endif

@@ -18,6 +18,15 @@ struct stock_link seller_stock_link(struct seller *seller)
     return (struct stock_link){.context = &seller->stock, .place = &seller->shop->stock_place};
 }
 
+struct stock_link seller_segment_link(struct seller *seller, size_t server)
+{
+    if (server == 0) {
+        return seller_stock_link(seller);
+    }
+    return (struct stock_link){.context = &seller->segments[server - 1],
+        .place = &seller->shop->segment_places[server - 1]};
+}
+
 /* ===== How it ends ===== */
 
 void order_unavailable(struct order *order, const redisReply *reply)
@@ -36,6 +45,32 @@ void order_sold(struct order *order, const char *key, int64_t nth, int64_t remai
     order->remaining = remaining;
     snprintf(order->segment, sizeof order->segment, "%s", key);
     snprintf(order->number, sizeof order->number, "%s-%" PRId64, key, nth);
+}
+
+void order_unknown(struct order *order)
+{
+    order->end = ORDER_UNKNOWN;
+    snprintf(order->why, sizeof order->why,
+        "Redis went away over the answer; the order may be recorded or not");
+}
+
+void order_not_sold(struct order *order, const char *what, int64_t n, int64_t stock)
+{
+    order->remaining = stock;
+    if (strcmp(what, "unknown") == 0) {
+        order->end = ORDER_UNKNOWN_ITEM;
+    } else if (strcmp(what, "sold out") == 0) {
+        order->end = ORDER_SOLD_OUT;
+    } else if (strcmp(what, "limit") == 0) {
+        order->end = ORDER_REFUSED;
+        snprintf(order->why, sizeof order->why,
+            "at most %" PRId64 " for each user (?user=), who has %" PRId64 " already", n, stock);
+    } else {
+        order->end = ORDER_REFUSED;
+        snprintf(order->why, sizeof order->why,
+            "the stock of %s is split; order with ?strategy=split, or PUT the item anew",
+            order->item);
+    }
 }
 
 /* ===== Read and check ===== */
@@ -173,9 +208,7 @@ void stock_write_back(
     for (int i = 0; i < due; i++) {
         void *reply = NULL;
         if (redisGetReply(context, &reply) != REDIS_OK) {
-            order->end = ORDER_UNKNOWN;
-            snprintf(order->why, sizeof order->why,
-                "Redis went away over the answer; the order may be recorded or not");
+            order_unknown(order);
             redis_drop(link.context);
             return;
         }

@@ -22,6 +22,10 @@ struct stock_link {
 /* The seller's own, to the server of --redis. */
 struct stock_link seller_stock_link(struct seller *seller);
 
+/* The same to a server that has segments: 0 is that of --redis, 1 and up are those of
+ * --segments-on. It must be one of them. */
+struct stock_link seller_segment_link(struct seller *seller, size_t server);
+
 /* Read the stock under this key, and check that the order can be served: the item is there, enough
  * is left, the user's limit is kept. false: it cannot, and order->end and order->remaining say so.
  */
@@ -46,5 +50,12 @@ void order_sold(struct order *order, const char *key, int64_t nth, int64_t remai
 
 /* Redis has answered with an error, or not at all (NULL): nothing was sold. */
 void order_unavailable(struct order *order, const struct redisReply *reply);
+
+/* The write was sent and not answered. */
+void order_unknown(struct order *order);
+
+/* What a script that sells answered, if it did not sell: 'unknown', 'sold out', 'limit' (the user
+ * may have n pieces and has so many as `stock` says) or 'split'. */
+void order_not_sold(struct order *order, const char *what, int64_t n, int64_t stock);
 
 #endif

@@ -13,26 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the script answered that is no sale. */
-static void refuse(struct order *order, const char *what, int64_t n, int64_t stock)
-{
-    order->remaining = stock;
-    if (strcmp(what, "unknown") == 0) {
-        order->end = ORDER_UNKNOWN_ITEM;
-    } else if (strcmp(what, "sold out") == 0) {
-        order->end = ORDER_SOLD_OUT;
-    } else if (strcmp(what, "limit") == 0) {
-        order->end = ORDER_REFUSED;
-        snprintf(order->why, sizeof order->why,
-            "at most %" PRId64 " for each user (?user=), who has %" PRId64 " already", n, stock);
-    } else {
-        order->end = ORDER_REFUSED;
-        snprintf(order->why, sizeof order->why,
-            "the stock of %s is split; order with ?strategy=split, or PUT the item anew",
-            order->item);
-    }
-}
-
 static void sell_atomically(struct seller *seller, struct order *order)
 {
     struct order_record record;
@@ -51,15 +31,13 @@ static void sell_atomically(struct seller *seller, struct order *order)
     redisReply *reply =
         seller_run_on_stock(seller, &embedded_strategies_sell_atomically_lua, 1, 6, arguments);
     if (reply == NULL) {
-        order->end = ORDER_UNKNOWN;
-        snprintf(order->why, sizeof order->why,
-            "Redis went away over the answer; the order may be recorded or not");
+        order_unknown(order);
     } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3) {
         order_unavailable(order, reply);
     } else if (strcmp(reply->element[0]->str, "sold") == 0) {
         order_sold(order, order->item, reply->element[1]->integer, reply->element[2]->integer);
     } else {
-        refuse(
+        order_not_sold(
             order, reply->element[0]->str, reply->element[1]->integer, reply->element[2]->integer);
     }
     freeReplyObject(reply);
