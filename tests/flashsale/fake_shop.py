@@ -19,12 +19,14 @@ class FakeShop:
     """Use it in a with statement. `answer` is called with the number of an order, from 0, and gives
     a status and a body."""
 
-    def __init__(self, answer=None, chunked=False, pieces=False, closes=False, together=0):
+    def __init__(self, answer=None, chunked=False, pieces=False, closes=False, together=0,
+                 delay=None):
         self.answer = answer or self.sell
         self.chunked = chunked      # the body comes in chunks
         self.pieces = pieces        # the answer comes a few bytes at a time
         self.closes = closes        # every answer ends the connection
         self.together = together    # so many orders must be there before any is answered
+        self.delay = delay          # seconds before the order of this number is answered
         self.connections = 0        # ever made
         self.orders = 0
         self.paths = []             # of orders
@@ -116,6 +118,8 @@ class FakeShop:
             self.all_there.set()
         if self.together:
             await self.all_there.wait()
+        if self.delay:
+            await asyncio.sleep(self.delay(number))
         return self.answer(number)
 
     async def send(self, writer, status, body, closes):

@@ -320,6 +320,20 @@ static bool record(const struct target *target, const struct report *report)
 
 /* ===== The command ===== */
 
+/* Until when it was sold, and how long nothing was. Unless somebody was told "sold out", the time
+ * after the last sale was time to sell, too. */
+static void judge_time(struct load_run *run, struct report *report)
+{
+    const int64_t sold_us = atomic_load(&run->last_sold_us);
+    const int64_t ended_us = atomic_load(&run->ended_us);
+    const bool ran_out = report->outcome->answers[ANSWER_SOLD_OUT] > 0;
+    const int64_t until_us = ran_out || ended_us < sold_us ? sold_us : ended_us;
+    const int64_t tail_us = until_us - sold_us;
+    report->selling_seconds = (double)(until_us - atomic_load(&run->begun_us)) / 1e6;
+    report->stuck_us = atomic_load(&run->longest_us);
+    report->stuck_us = tail_us > report->stuck_us ? tail_us : report->stuck_us;
+}
+
 /* Print the report; the exit status. */
 static int conclude(
     struct load_run *run, const struct options *options, const struct outcome *outcome)
@@ -335,10 +349,9 @@ static int conclude(
         .shops = plan->target_count,
         .outcome = outcome,
         .seconds = ended_us > begun_us ? (double)(ended_us - begun_us) / 1e6 : 0,
-        .selling_seconds = (double)(atomic_load(&run->last_sold_us) - begun_us) / 1e6,
-        .stuck_us = atomic_load(&run->longest_us),
         .unanswered = atomic_load(&run->given) - atomic_load(&run->ended),
     };
+    judge_time(run, &report);
     if (options->record || options->stock >= 0) {
         read_state(&plan->targets[0], options->item, &report.state);
     }

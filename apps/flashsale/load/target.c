@@ -63,7 +63,7 @@ static bool look_up(struct target *target, const char *host, const char *port, c
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     const int error = getaddrinfo(host, port, &hints, &found);
-    if (error != 0) {
+    if (error != 0 || !found) {
         snprintf(why, TARGET_WHY_SIZE, "%.150s: the host '%.100s' is not known: %s", target->url,
             host, gai_strerror(error));
         return false;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""flashsale audit, on books that the cases write themselves: what it finds, and what it says."""
+"""flashsale audit, on books that the cases write themselves and on those of a shop: what it finds, and
+what it says."""
 
 import json
 import sys
@@ -162,6 +163,32 @@ def another_item(stage):
     redis.cli("set", "initial:x-1", 5)
     write(redis, 5, [], "x-1")
     expect(audit(stage, redis, "--item", "x-1")[0]["item"], "x-1", "item")
+
+
+@case
+def what_a_shop_has_sold_from_segments_on_two_servers(stage):
+    redis, further = stage.redis(), stage.redis()
+    shop = stage.serve(redis, "--segments-on", further.url())
+    code, out, said = stage.run("load", "--stock", "100", "--segments", "4", "--strategy", "split",
+                                "--clients", "16", "--requests", "120", shop.url)
+    expect(code, 0, f"load: {out}{said}")
+    result, _ = audit(stage, redis, "--segments-on", further.url())
+    expect((result["segments"], result["sold"], result["left"], result["ports"]),
+           (4, 100, 0, {str(shop.port): 100}), "result")
+
+
+@case
+def what_a_shop_without_a_lock_has_sold_twice(stage):
+    redis = stage.redis()
+    shops = [stage.serve(redis, "--strategy", "none", "--work", "20ms") for _ in range(2)]
+    shops[0].put("10001", stock=50)
+    stage.run("load", "--at-once", "--requests", "10", *(shop.url for shop in shops))
+    result, _ = audit(stage, redis, status=WRONG)
+    expect(result["sold"], 10, "sold")
+    expect(result["oversold"], 10 + result["left"] - 50, "oversold")
+    ports = sorted(shop.port for shop in shops)
+    expect_true(any(row["ports"] and sorted(row["ports"]) == ports
+                    for row in result["duplicates"]), f"both did it: {result['duplicates']}")
 
 
 @case

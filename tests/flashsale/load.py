@@ -80,6 +80,26 @@ def latency_and_rate_are_plausible(stage):
     expect_true(abs(result["rate"] * result["seconds"] - 200) < 1, f"rate {result['rate']}")
 
 
+@case
+def a_tenth_that_takes_long_shows_in_p99_and_not_in_p50(stage):
+    with FakeShop(delay=lambda number: 0.15 if number % 10 == 9 else 0) as shop:
+        result, _ = load(stage, "--stock", "40", "--clients", "1", "--requests", "40", shop.url)
+    ms = result["sold_ms"]
+    expect_true(ms["p50"] < 150 <= ms["p99"] <= ms["max"], f"the percentiles {ms}")
+    expect_true(15 <= ms["mean"] < 150, f"the mean {ms}")
+    expect_true(result["stuck_ms"] >= 150, f"nothing sold for {result['stuck_ms']} ms")
+
+
+@case
+def a_shop_that_is_stuck_at_the_end_is_stuck(stage):
+    with FakeShop(lambda number: (201, {}) if number < 5 else BUSY,
+                  delay=lambda number: 0.1 if number > 4 else 0) as shop:
+        result, _ = load(stage, "--clients", "1", "--requests", "8", shop.url)
+    expect((result["sold"], result["busy"]), (5, 3), "sold and busy")
+    expect_true(result["stuck_ms"] >= 300, f"stuck for {result['stuck_ms']} ms")
+    expect_true(result["rate"] <= 5 / 0.3, f"rate {result['rate']}")
+
+
 # ===== Connections =====
 
 @case
@@ -236,6 +256,21 @@ def silence_is_a_timeout(stage):
                             shop.url, status=1)
     expect((result["errors"], result["troubles"]), (3, {"timeout": 3}), "counts")
     expect_true("no answer in time" in said, f"said {said}")
+
+
+@case
+def a_shop_that_ends_meanwhile_does_not_eat_all_orders(stage):
+    with FakeShop() as shop:
+        process = subprocess.Popen(
+            [stage.flashsale, "load", "--json", "--clients", "4", "--for", "1s", "--requests",
+             "1000000", shop.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: shop.orders >= 50, "fifty orders")
+    out, said = process.communicate(timeout=30)
+    expect(process.returncode, 1, "exit status")
+    result = json.loads(out)
+    expect_true(result["sold_out"] >= 50, f"answers before: {result}")
+    expect_true(0 < result["troubles"]["connection_refused"] <= 4 * 11, f"a pause: {result}")
+    expect_true("nobody listening" in said, said)
 
 
 @case
