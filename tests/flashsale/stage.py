@@ -36,6 +36,7 @@ import urllib.parse
 
 SECONDS_MAX = 20
 SKIPPED = 77
+FOUND_BY_SANITIZERS = (97, 98, 99)  # exit statuses; see CMakePresets.json
 
 
 def cases():
@@ -308,12 +309,17 @@ class Stage:
             if process.runs():
                 process.signal(signal.SIGCONT)
                 process.signal(signal.SIGTERM)
+        found = []
         for process in reversed(self.processes):
             try:
-                process.wait(10)
+                process.wait(15)
             except subprocess.TimeoutExpired:
                 process.kill()
+            if process.process.returncode in FOUND_BY_SANITIZERS:
+                found.append(process.said())
         shutil.rmtree(self.directory, ignore_errors=True)
+        if found:
+            raise AssertionError("a sanitizer says: " + "\n".join(found))
 
 
 def in_background(function, *arguments):

@@ -61,6 +61,7 @@ struct serve_options {
     int64_t port, sellers, patience_ms, grace_ms;
     const char *bind, *strategy, *quorum, *segments_on, *stop_at, *slow_at;
     int64_t die_at;
+    char *quorum_copy, *segments_copy; /* what the lists of URLs in `shop` point into */
 };
 
 static const struct serve_options defaults = {
@@ -107,14 +108,15 @@ static int read_line(struct serve_options *options, int argc, char **argv)
     return options_parse(&table, argc, argv, NULL);
 }
 
-/* A list of URLs; the texts live in a copy that is never freed. */
-static bool read_urls(const char *list, const char **urls_out, size_t *count_out, size_t max)
+/* A list of URLs; the texts live in a copy, which the caller frees. */
+static bool read_urls(
+    const char *list, char **copy_out, const char **urls_out, size_t *count_out, size_t max)
 {
     if (list == NULL) {
         return true;
     }
-    char *copy = strdup(list);
-    *count_out = copy != NULL ? split_list(copy, urls_out, max) : 0;
+    *copy_out = strdup(list);
+    *count_out = *copy_out != NULL ? split_list(*copy_out, urls_out, max) : 0;
     return *count_out > 0 && *count_out <= max;
 }
 
@@ -126,11 +128,12 @@ static int read_settings(struct serve_options *options)
     if (shop->strategy == NULL) {
         return say_usage("no strategy '%s'", options->strategy);
     }
-    if (!read_urls(options->quorum, shop->quorum_urls, &shop->quorum_count, QUORUM_MAX)) {
+    if (!read_urls(options->quorum, &options->quorum_copy, shop->quorum_urls, &shop->quorum_count,
+            QUORUM_MAX)) {
         return say_usage("--quorum takes 1 to %d URLs with commas between them", QUORUM_MAX);
     }
-    if (!read_urls(options->segments_on, shop->segment_urls, &shop->segment_url_count,
-            SEGMENT_SERVERS_MAX)) {
+    if (!read_urls(options->segments_on, &options->segments_copy, shop->segment_urls,
+            &shop->segment_url_count, SEGMENT_SERVERS_MAX)) {
         return say_usage(
             "--segments-on takes 1 to %d URLs with commas between them", SEGMENT_SERVERS_MAX);
     }
@@ -238,5 +241,10 @@ int command_serve(int argc, char **argv)
     if (result == OPTIONS_GO_ON) {
         result = read_settings(&options);
     }
-    return result == OPTIONS_GO_ON ? run(&options) : result;
+    if (result == OPTIONS_GO_ON) {
+        result = run(&options);
+    }
+    free(options.quorum_copy);
+    free(options.segments_copy);
+    return result;
 }
