@@ -165,6 +165,20 @@ def the_lock_may_live_elsewhere(stage):
     expect_true(int(other.cli("dbsize", db=3)) > 0, "nothing was locked on the other server")
 
 
+@case
+def redis_may_want_a_password(stage):
+    redis = stage.redis()
+    redis.cli("config", "set", "requirepass", "p@ss:word")
+    shop = stage.serve(redis, "--strategy", "pawl")
+    expect(shop.ask("/healthz").status, 503, "without the password")
+    secret = f"redis://:p%40ss%3aword@127.0.0.1:{redis.port}/0"
+    for strategy in ("pawl", "atomic"):
+        shop = stage.serve(redis, "--strategy", strategy, "--redis", secret)
+        shop.put("10001", stock=5)
+        expect(shop.order("10001").status, 201, strategy)
+        expect_true("word" not in shop.printed() + shop.said(), "the password is not shown")
+
+
 # ===== Bad input =====
 
 @case

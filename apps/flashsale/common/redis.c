@@ -148,19 +148,40 @@ static struct timeval timeval_of(int64_t ms)
     return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 }
 
+static int digit_of(char hex)
+{
+    const char *digits = "0123456789abcdef";
+    const char *at = hex != '\0' ? strchr(digits, hex | ' ') : NULL;
+    return at != NULL ? (int)(at - digits) : -1;
+}
+
+/* What a part of a URL means: %40 is '@'. It never gets longer. */
+static void decode(const char *text, char *out)
+{
+    char *end = out;
+    for (; *text != '\0'; text++) {
+        const bool escaped = text[0] == '%' && digit_of(text[1]) >= 0 && digit_of(text[2]) >= 0;
+        *end++ = escaped ? (char)(digit_of(text[1]) * 16 + digit_of(text[2])) : *text;
+        text += escaped ? 2 : 0;
+    }
+    *end = '\0';
+}
+
 /* Whether the server took the command that makes the connection ours. */
 static bool greet(
     redisContext *context, const struct redis_place *place, int db, char *why, size_t why_size)
 {
-    if (place->password[0] != '\0') {
-        if (place->user[0] != '\0') {
-            redisAppendCommand(context, "AUTH %s %s", place->user, place->password);
-        } else {
-            redisAppendCommand(context, "AUTH %s", place->password);
-        }
+    char user[sizeof place->user];
+    char password[sizeof place->password];
+    decode(place->user, user);
+    decode(place->password, password);
+    if (password[0] != '\0' && user[0] != '\0') {
+        redisAppendCommand(context, "AUTH %s %s", user, password);
+    } else if (password[0] != '\0') {
+        redisAppendCommand(context, "AUTH %s", password);
     }
     redisAppendCommand(context, "SELECT %d", db);
-    for (int left = place->password[0] != '\0' ? 2 : 1; left > 0; left--) {
+    for (int left = password[0] != '\0' ? 2 : 1; left > 0; left--) {
         void *reply = NULL;
         if (redisGetReply(context, &reply) != REDIS_OK) {
             snprintf(why, why_size, "%s", context->errstr);

@@ -19,7 +19,7 @@ struct redis_place {
     int port;
     char path[108]; /* of a unix socket */
     int db;
-    char user[128];
+    char user[128]; /* as it is in the URL, percent signs and all */
     char password[256];
 };
 

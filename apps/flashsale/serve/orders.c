@@ -164,8 +164,10 @@ static void answer_alias(struct request *request)
 
 static void order_done(struct order *order, void *arg)
 {
-    (void)order;
     struct request *request = arg;
+    if (order->end == ORDER_SOLD) {
+        door_remember_item(request->door, order->item);
+    }
     if (request->route->handle == handle_alias) {
         answer_alias(request);
     } else {
@@ -197,7 +199,6 @@ static void take(struct request *request)
     order->deadline_us = order->arrived_us + shop_settings(request->shop)->wait_ms * 1000;
     order->done = order_done;
     order->done_arg = request;
-    door_remember_item(request->door, order->item);
     request_later(request);
     shop_take(request->shop, order);
 }
