@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 import time
+import urllib.parse
 
 import scenes
 from shop import Shop, ShopError
@@ -87,8 +88,8 @@ def play_all(shop, options, scale):
             print(json.dumps({**row, "shows": shows, "as_predicted": as_predicted}), flush=True)
         else:
             print(row_of(result, shows), flush=True)
-        shop.ask("PUT", f"/results/{scene.strategy}", {
-            "strategy": scene.strategy, "sold": result.sold, "oversold": result.oversold,
+        shop.ask("PUT", f"/results/{scene.strategy}?under={urllib.parse.quote(scene.fault)}", {
+            "strategy": scene.strategy, "under": scene.fault, "sold": result.sold, "oversold": result.oversold,
             "stuck_ms": result.stuck_ms, "rate": result.rate, "p99_ms": result.p99_ms,
             "shows": shows})
     return good

@@ -102,9 +102,10 @@ def with_victim(fault, leases, in_gap=False, before=None):
     return play
 
 
-def sells_one(shop, url, strategy, _scale):
-    """The other instance has sold something before, and its renewal goes on."""
-    shop.order(url, ITEM, strategy)
+def sells_a_few(shop, url, strategy, _scale):
+    """The other instance has sold something before, and its renewals go on."""
+    for _ in range(3):
+        shop.order(url, ITEM, strategy)
 
 
 def is_slow_too(shop, url, _strategy, scale):
@@ -151,7 +152,7 @@ class Scene:
 
 LOAD = ("load", under_load)
 DIES = ("a seller dies inside", with_victim("die", 1))
-DIES_AFTER_SALE = ("a seller dies inside", with_victim("die", 1, before=sells_one))
+DIES_AFTER_SALE = ("a seller dies inside", with_victim("die", 1, before=sells_a_few))
 DIES_IN_GAP = ("dies between the two", with_victim("die", 1, in_gap=True))
 SHORT = ("an order of half a lease", with_victim("slow", 0.5))
 SLOW = ("an order of 2 leases", with_victim("slow", 2))
