@@ -19,6 +19,7 @@ class Scale:
     clients: int
     lease_ms: int
     wait_ms: int
+    orders: int = 0
 
 
 @dataclasses.dataclass
@@ -78,8 +79,8 @@ def late_write_refused(result):
 # ===== How a scene goes =====
 
 def under_load(shop, strategy, scale, urls=None):
-    """Everybody comes at once; a few more than there are pieces."""
-    return shop.load(strategy, scale.clients, scale.stock * 5 // 4, urls), None
+    """Everybody comes at once."""
+    return shop.load(strategy, scale.clients, scale.orders, urls), None
 
 
 def with_victim(fault, leases, in_gap=False, before=None):
@@ -210,6 +211,9 @@ def play(shop, scene, scale):
         until(lambda url=url: shop.is_well(url), f"{url} is well")
     more = {"segments": scene.segments} if scene.segments else {}
     shop.put(ITEM, scale.stock, **more)
+    # A few more orders than pieces; but where nobody is served, each waits for --wait.
+    waits = scene.prediction in (stuck, overflowed)
+    scale = dataclasses.replace(scale, orders=scale.clients if waits else scale.stock * 5 // 4)
     load, victim = scene.play(shop, scene.strategy, scale)
     audit = settled(shop)
     return Result(scene.strategy, scene.fault, audit["sold"], audit["oversold"], load["stuck_ms"],
