@@ -83,9 +83,9 @@ def under_load(shop, strategy, scale, urls=None):
     return shop.load(strategy, scale.clients, scale.orders, urls), None
 
 
-def with_victim(fault, leases, in_gap=False, before=None):
-    """A fault strikes one order inside the lock at the first instance; the others come to the
-    second one meanwhile."""
+def with_victim(fault, leases, in_gap=False, before=None, server_fault=None):
+    """A fault strikes one order inside the lock at the first instance, and perhaps a server fails
+    then; the others come to the second instance meanwhile."""
     def play(shop, strategy, scale):
         victim_url, other_url = shop.urls
         if before:
@@ -96,6 +96,8 @@ def with_victim(fault, leases, in_gap=False, before=None):
             target=lambda: answers.append(shop.order(victim_url, ITEM, strategy)))
         victim.start()
         until(lambda: answers or shop.has_struck(victim_url), f"{fault} strikes")
+        if server_fault:
+            shop.arm(other_url, server_fault)
         load, _ = under_load(shop, strategy, scale, [other_url])
         victim.join()
         until(lambda: shop.is_well(victim_url), "the first instance is back")
@@ -114,31 +116,13 @@ def is_slow_too(shop, url, _strategy, scale):
     shop.arm(url, "slow", int(scale.lease_ms * 0.8))
 
 
-def with_server_fault(fault, undo=None):
-    """A server fails, and then everybody comes."""
-    def play(shop, strategy, scale):
-        shop.arm(shop.urls[0], fault)
-        try:
-            return under_load(shop, strategy, scale)
-        finally:
-            if undo:
-                shop.arm(shop.urls[0], undo)
-    return play
-
-
-def with_failover(shop, strategy, scale):
-    """One order is inside when the lock's master dies before it has replicated; the others come
-    to the server that was promoted."""
-    victim_url, other_url = shop.urls
-    shop.arm(victim_url, "slow", scale.lease_ms * 4)  # the replica needs one to forget
-    answers = []
-    victim = threading.Thread(target=lambda: answers.append(shop.order(victim_url, ITEM, strategy)))
-    victim.start()
-    until(lambda: answers or shop.has_struck(victim_url), "one is inside")
-    shop.arm(other_url, "failover")
-    load, _ = under_load(shop, strategy, scale, [other_url])
-    victim.join()
-    return load, answers[0]
+def with_a_lock_server_down(shop, strategy, scale):
+    """One of the lock servers fails, and then everybody comes."""
+    shop.arm(shop.urls[0], "lock-server-down")
+    try:
+        return under_load(shop, strategy, scale)
+    finally:
+        shop.arm(shop.urls[0], "lock-server-up")
 
 
 @dataclasses.dataclass
@@ -159,9 +143,10 @@ SHORT = ("an order of half a lease", with_victim("slow", 0.5))
 SLOW = ("an order of 2 leases", with_victim("slow", 2))
 SLOW_IN_GAP = ("a pause in the gap", with_victim("slow", 1.4, in_gap=True, before=is_slow_too))
 STOPPED = ("stopped for 3 leases", with_victim("stop", 3))
-ONE_DOWN = ("a lock server down", with_server_fault("lock-server-down", "lock-server-up"))
-RESTART = ("Redis restarts", with_server_fault("redis-restart"))
-FAILOVER = ("master lost", with_failover)
+ONE_DOWN = ("a lock server down", with_a_lock_server_down)
+RESTART = ("Redis restarts", with_victim("slow", 1, server_fault="redis-restart"))
+# The replica needs one lease to forget what it has heard of the lock.
+FAILOVER = ("master lost", with_victim("slow", 4, server_fault="failover"))
 
 SCENES = [
     Scene("none", *LOAD, oversold, "everybody reads the same stock"),
