@@ -126,6 +126,7 @@ def redis_may_come_later_than_the_shop(stage):
     redis.stop()
     shop = stage.serve(redis, "--strategy", "pawl", "--wait", "500ms")
     expect(shop.ask("/healthz").status, 503, "before")
+    expect_true("does not answer" in shop.said(), f"it says so: {shop.said()}")
     redis.start()
     expect(shop.put("10001", stock=5)["stock"], 5, "PUT")
     until(lambda: shop.order("10001").status == 201, "an order")
