@@ -83,7 +83,7 @@ def full_pipe():
 def keeper_killed_and_nobody_ever_reads_what_we_say(scene):
     reader, writer = full_pipe()
     process = subprocess.Popen(
-        [scene.pawl, "run", "--lease", "3", "job", "-c", READY + "exec sleep 1000"],
+        [scene.pawl, "run", "--lease", "6", "job", "-c", READY + "exec sleep 1000"],
         env=scene.environment, cwd=scene.stage.work, stderr=writer, start_new_session=True)
     os.close(writer)
     scene.await_file("ready")
