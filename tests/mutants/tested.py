@@ -31,6 +31,7 @@ OPTIONS = [
     "-DPAWL_WERROR=OFF",
     "-DPAWL_EXAMPLES=OFF",
     "-DPAWL_BENCH=OFF",
+    "-DPAWL_APPS=OFF",
 ]
 LIMIT_S = 60  # a case that has not ended by then never will
 TORTURE_S = 240

@@ -4,9 +4,11 @@
 
 Includes go down only: pawl.c > compound > core > engine/* > net > base. Engines know core through
 core/engine.h alone, no engine includes another, and only core/engines.c names the engines.
-Programs (cli, apps, examples, demo, bench) use pawl.h and what lies beside them. Every layer may
+Programs (cli, apps, examples, bench) use pawl.h and what lies beside them. Every layer may
 include pawl.h, which is the vocabulary of all. The command has layers of its own: main.c and
-commands.h > the subcommands' folders, none of which includes another > common > line > text.
+commands.h > the subcommands' folders, none of which includes another > common > line > text. So has
+the flash sale: main.c and commands.h > up > load > audit > serve > strategies > shop > common, with
+what CMake embeds below all.
 """
 
 import os
@@ -19,10 +21,15 @@ LAYERS = {"base": 0, "net": 1, "engine": 2, "core": 3, "compound": 4, "top": 5}
 SEAM = "src/core/engine.h"
 REGISTRY = "src/core/engines.c"
 PUBLIC = "include/pawl.h"
-GENERATED = {"engine/redis/lua_scripts.h"}
-PROGRAM_DIRS = ("cli", "apps", "examples", "demo", "bench")
+GENERATED = {"engine/redis/lua_scripts.h": "src/engine/redis/lua_scripts.h",
+             "embedded.h": "apps/flashsale/embedded.h"}
+PROGRAM_DIRS = ("cli", "apps", "examples", "bench")
 CLI_LAYERS = {"text": 0, "line": 1, "common": 2}  # the other folders are subcommands, above these
 CLI_TABLE = "cli/commands.h"
+SALE = "apps/flashsale/"
+SALE_LAYERS = {"embedded.h": 0, "common": 1, "shop": 2, "strategies": 3, "serve": 4, "audit": 5,
+               "load": 6, "up": 7, "commands.h": 8, "main.c": 9}
+SALE_TABLE = SALE + "commands.h"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
 
 
@@ -43,10 +50,11 @@ def engine_of(path):
 def resolve(root, path, name, quoted):
     """The file of this project that an include means; None if it is none of ours."""
     if name in GENERATED:
-        return "src/" + name
+        return GENERATED[name]
     candidates = []
     if quoted:
-        candidates = [os.path.dirname(path) + "/" + name, path.split("/")[0] + "/" + name]
+        program = SALE if path.startswith(SALE) else path.split("/")[0] + "/"
+        candidates = [os.path.dirname(path) + "/" + name, program + name]
     candidates += ["src/" + name, "include/" + name, "tests/" + name]
     for candidate in map(os.path.normpath, candidates):
         if os.path.isfile(os.path.join(root, candidate)):
@@ -92,10 +100,23 @@ def judge_command(path, target):
     return f"includes {target}: includes go down only, and {own} is not above {other}"
 
 
+def judge_sale(path, target):
+    """The same for a file of the flash sale and another of its files."""
+    own, other = (name[len(SALE):].split("/")[0] for name in (path, target))
+    for part, name in ((own, path), (other, target)):
+        if part not in SALE_LAYERS:
+            return f"{name}: no layer of that name; see SALE_LAYERS in tests/style/layering.py"
+    if target == SALE_TABLE or SALE_LAYERS[own] >= SALE_LAYERS[other]:
+        return None
+    return f"includes {target}: includes go down only, and {own} is below {other}"
+
+
 def judge_program(path, target):
     """The same for a program."""
     if target == PUBLIC:
         return None
+    if path.startswith(SALE) and target.startswith(SALE):
+        return judge_sale(path, target)
     if target.split("/")[0] == path.split("/")[0]:
         return judge_command(path, target) if path.startswith("cli/") else None
     return f"includes {target}: programs use pawl.h only; add what is missing to the public header"

@@ -48,6 +48,13 @@ GOOD = {
     "cli/run/run.h": TOP + "#ifndef PAWL_RUN_RUN_H\n#define PAWL_RUN_RUN_H\n#endif\n",
     "cli/run/run.c": TOP + '#include "run/run.h"\n#include "text/text.h"\n',
     "cli/text/text.h": TOP + "#ifndef PAWL_TEXT_TEXT_H\n#define PAWL_TEXT_TEXT_H\n#endif\n",
+    "apps/flashsale/main.c": TOP + '#include "commands.h"\n#include "shop/order.h"\n',
+    "apps/flashsale/commands.h": TOP
+    + "#ifndef FLASHSALE_COMMANDS_H\n#define FLASHSALE_COMMANDS_H\n#endif\n",
+    "apps/flashsale/shop/order.h": TOP
+    + "#ifndef FLASHSALE_SHOP_ORDER_H\n#define FLASHSALE_SHOP_ORDER_H\n#endif\n",
+    "apps/flashsale/serve/serve.c": TOP
+    + '#include "commands.h"\n#include "embedded.h"\n#include "shop/order.h"\n',
     "examples/01_hello.c": TOP + "#include <pawl.h>\n#include <stdio.h>\n",
     "tests/unit/clock.c": TOP + '#include "base/clock.h"\n#include <cmocka.h>\n',
     "scripts/test": f"#!/usr/bin/env bash\n# {SPDX}\n",
@@ -79,6 +86,8 @@ CASES = [
     ("layering", "cli/text/a.c", TOP + '#include "run/run.h"\n', 3, "go down only"),
     ("layering", "cli/top/a.c", TOP + '#include "run/run.h"\n', 3, "no subcommand"),
     ("layering", "apps/shop/a.c", TOP + '#include "net/stream.h"\n', 3, "pawl.h only"),
+    ("layering", "apps/flashsale/common/a.c", TOP + '#include "shop/order.h"\n', 3, "go down only"),
+    ("layering", "apps/flashsale/odd/a.c", TOP + '#include "shop/order.h"\n', 3, "no layer"),
     ("source", "src/core/a.c", body("    time(0);\n"), 6, "wall clock"),
     ("source", "src/core/a.c", body("    gettimeofday(0, 0);\n"), 6, "wall clock"),
     ("source", "src/core/a.c", body("    f(CLOCK_REALTIME);\n"), 6, "wall clock"),
@@ -106,6 +115,8 @@ CASES = [
     ("source", "src/engine/redis/scripts/a.lua", "return 1\n", 1, "SPDX"),
     ("source", "src/core/a.h", TOP + "#ifndef A_H\n#define A_H\n#endif\n", 3, "guard"),
     ("source", "src/core/a.h", TOP + "#pragma once\n", 1, "guard"),
+    ("source", "apps/a/a.h", TOP + "#ifndef PAWL_A_H\n#define PAWL_A_H\n#endif\n", 3, "guard"),
+    ("source", "apps/a/a.lua", "return 1\n", 1, "SPDX"),
     ("source", "src/core/a.c", body("    if (a)\n        b();\n"), 6, "if without"),
     ("source", "src/core/a.c", body("    if (a) {\n    } else\n        b();\n"), 7, "else without"),
     ("source", "src/core/a.c", body("    for (;;)\n        b();\n"), 6, "for without"),

@@ -139,12 +139,15 @@ def check_comments(path, text, offences):
 
 
 def check_guard(path, text, offences):
-    """PAWL_<DIR>_<FILE>_H; the directory may be the last one or the whole path."""
+    """PAWL_<DIR>_<FILE>_H; the directory may be the last one or the whole path. An application
+    begins with its own name instead."""
     if not path.endswith(".h"):
         return
     parts = re.sub(r"\.h$", "", path).upper().replace("-", "_").split("/")[1:]
     names = {"PAWL_" + "_".join(parts[i:]) + "_H" for i in range(max(1, len(parts) - 1))}
     names.add("PAWL_TESTS_" + "_".join(parts) + "_H")
+    if path.startswith("apps/"):
+        names = {"_".join(parts) + "_H"}  # a program's own: FLASHSALE_SHOP_ORDER_H
     if parts == ["PAWL"]:
         names = {"PAWL_H"}
     match = re.search(r"^#ifndef (\w+)\n#define (\w+)$", text, re.M)
@@ -237,9 +240,9 @@ def check_script(root, path, offences):
 
 def script_files(root):
     found = tree.files(root, SCRIPT_DIRS, SCRIPT_SUFFIXES)
-    programs = ("src", "bench", "examples", "demo", "cli", "apps")
+    programs = ("src", "bench", "examples", "cli", "apps")
     found += tree.files(root, programs, ("CMakeLists.txt",))
-    found += tree.files(root, ("src",), (".lua",))
+    found += tree.files(root, ("src", "apps"), (".lua",))
     found += [p for p in tree.files(root, ("scripts", ".ci")) if "." not in os.path.basename(p)]
     found += [p for p in ("CMakeLists.txt",) if os.path.isfile(os.path.join(root, p))]
     return sorted(set(found))

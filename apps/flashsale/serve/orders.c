@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Orders: POST /items/{id}/orders, and the aliases that tutorials know. */
+#include "common/clock.h"
+#include "common/values.h"
+#include "serve/door.h"
+#include "serve/routes.h"
+
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ALIAS_ITEM "inventory001"
+#define ALIAS_SPLIT_ITEM "10001"
+
+/* ===== What is asked for ===== */
+
+static bool complain(struct request *request, const char *sentence)
+{
+    answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request", "%s", sentence);
+    return false;
+}
+
+static bool take_quantity(struct request *request, int64_t quantity)
+{
+    if (quantity < 1 || quantity > QUANTITY_MAX) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+            "the quantity must be a whole number from 1 to %d", QUANTITY_MAX);
+        return false;
+    }
+    request->order.quantity = quantity;
+    return true;
+}
+
+static bool take_name(struct request *request, const char *name, char out[CUSTOMER_SIZE])
+{
+    if (name[0] != '\0' && !is_id(name)) {
+        return complain(
+            request, "user and activity are 1 to 64 of letters, digits, '-', '.' and '_'");
+    }
+    snprintf(out, CUSTOMER_SIZE, "%s", name);
+    return true;
+}
+
+/* Fields of the body. */
+static bool read_field(struct request *request, const char *key, json_t *value)
+{
+    struct order *order = &request->order;
+    if (strcmp(key, "quantity") == 0) {
+        return take_quantity(request, json_is_integer(value) ? json_integer_value(value) : 0);
+    }
+    const bool user = strcmp(key, "user") == 0;
+    if (!user && strcmp(key, "activity") != 0) {
+        return complain(request, "an order has quantity, user and activity, and nothing else");
+    }
+    return json_is_string(value)
+               ? take_name(request, json_string_value(value), user ? order->user : order->activity)
+               : complain(request, "user and activity must be strings");
+}
+
+static bool read_body(struct request *request)
+{
+    json_t *body = request_object(request);
+    bool good = body != NULL;
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (good) {
+        json_object_foreach(body, key, value)
+        {
+            good = good && read_field(request, key, value);
+        }
+    }
+    json_decref(body);
+    return good;
+}
+
+static bool read_query(struct request *request)
+{
+    struct order *order = &request->order;
+    const char *quantity = request_query(request, "quantity");
+    const char *user = request_query(request, "user");
+    const char *activity = request_query(request, "activity");
+    const char *strategy = request_query(request, "strategy");
+    int64_t number = 0;
+    if (quantity != NULL && !take_quantity(request, parse_number(quantity, &number) ? number : 0)) {
+        return false;
+    }
+    if ((user != NULL && !take_name(request, user, order->user)) ||
+        (activity != NULL && !take_name(request, activity, order->activity))) {
+        return false;
+    }
+    if (strategy != NULL) {
+        order->strategy = strategy_find(strategy);
+        if (order->strategy == NULL) {
+            return complain(request, "no such strategy; GET /strategies lists them");
+        }
+    }
+    return true;
+}
+
+/* ===== What came of it ===== */
+
+static void answer_sold(struct request *request)
+{
+    const struct order *order = &request->order;
+    answer_format(request, MHD_HTTP_CREATED, TYPE_JSON,
+        "{\"order\":\"%s\",\"item\":\"%s\",\"quantity\":%" PRId64 ",\"remaining\":%" PRId64
+        ",\"port\":%d,\"strategy\":\"%s\"}",
+        order->number, order->item, order->quantity, order->remaining,
+        shop_settings(request->shop)->port, order->strategy->name);
+}
+
+/* Status and error of each end that is no sale. */
+static const struct {
+    unsigned status;
+    const char *error;
+    const char *detail; /* unless the order's why says more */
+    bool retry;
+} refusals[] = {
+    [ORDER_SOLD_OUT] = {MHD_HTTP_CONFLICT, "sold out", "fewer are left than were ordered", false},
+    [ORDER_BUSY] = {MHD_HTTP_SERVICE_UNAVAILABLE, "busy",
+        "others were before you for longer than --wait; try again", true},
+    [ORDER_UNKNOWN_ITEM] = {MHD_HTTP_NOT_FOUND, "unknown item",
+        "nobody has set its stock; PUT /items/{id} {\"stock\":1000} does", false},
+    [ORDER_REFUSED] = {MHD_HTTP_CONFLICT, "refused", "", false},
+    [ORDER_UNAVAILABLE] = {MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable",
+        "Redis does not answer; nothing was sold. Try again soon", true},
+    [ORDER_UNKNOWN] = {MHD_HTTP_SERVICE_UNAVAILABLE, "unknown",
+        "Redis did not confirm the order; the audit knows", false},
+    [ORDER_FAILED] = {MHD_HTTP_INTERNAL_SERVER_ERROR, "failed", "", false},
+};
+
+static void answer_order(struct request *request)
+{
+    const struct order *order = &request->order;
+    if (order->end == ORDER_SOLD) {
+        answer_sold(request);
+        return;
+    }
+    const char *detail = order->why[0] != '\0' ? order->why : refusals[order->end].detail;
+    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:i, s:s}", "error", refusals[order->end].error,
+        "detail", detail, "item", order->item, "remaining", (json_int_t)order->remaining, "port",
+        shop_settings(request->shop)->port, "strategy", order->strategy->name);
+    answer_json(request, refusals[order->end].status, json);
+    request->answer.retry_after_s = refusals[order->end].retry ? 1 : 0;
+}
+
+/* The tutorials' answers: what is left, and who sold. */
+static void answer_alias(struct request *request)
+{
+    const struct order *order = &request->order;
+    const int port = shop_settings(request->shop)->port;
+    if (order->end == ORDER_SOLD) {
+        answer_format(request, MHD_HTTP_OK, TYPE_TEXT, "sold one, %" PRId64 " left, by port %d\n",
+            order->remaining, port);
+    } else if (order->end == ORDER_SOLD_OUT || order->end == ORDER_UNKNOWN_ITEM) {
+        answer_format(request, MHD_HTTP_OK, TYPE_TEXT, "sold out, by port %d\n", port);
+    } else {
+        answer_format(request, refusals[order->end].status, TYPE_TEXT, "%s, by port %d\n",
+            order->why[0] != '\0' ? order->why : refusals[order->end].error, port);
+        request->answer.retry_after_s = refusals[order->end].retry ? 1 : 0;
+    }
+}
+
+static void order_done(struct order *order, void *arg)
+{
+    struct request *request = arg;
+    if (order->end == ORDER_SOLD) {
+        door_remember_item(request->door, order->item);
+    }
+    if (request->route->handle == handle_alias) {
+        answer_alias(request);
+    } else {
+        answer_order(request);
+    }
+    request_finish(request);
+}
+
+/* ===== The routes ===== */
+
+static void begin(struct request *request, const char *item, const struct strategy *strategy)
+{
+    struct order *order = &request->order;
+    snprintf(order->item, sizeof order->item, "%.64s", item);
+    order->quantity = 1;
+    order->strategy = strategy;
+}
+
+static void take(struct request *request)
+{
+    struct order *order = &request->order;
+    if (door_is_shut(request->door)) {
+        answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "closing",
+            "this instance is closing; nothing was sold. Try again at another");
+        request->answer.retry_after_s = 1;
+        return;
+    }
+    order->arrived_us = now_us();
+    order->deadline_us = order->arrived_us + shop_settings(request->shop)->wait_ms * 1000;
+    order->done = order_done;
+    order->done_arg = request;
+    request_later(request);
+    shop_take(request->shop, order);
+}
+
+void handle_order(struct request *request)
+{
+    if (!is_id(request->parameter)) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+            "an item's id is 1 to 64 of letters, digits, '-', '.' and '_'");
+        return;
+    }
+    begin(request, request->parameter, shop_settings(request->shop)->strategy);
+    if (read_query(request) && read_body(request)) {
+        take(request);
+    }
+}
+
+void handle_alias(struct request *request)
+{
+    const char *name = request->route->argument;
+    const bool split = strcmp(name, "split") == 0;
+    const struct strategy *strategy =
+        name[0] == '\0' ? shop_settings(request->shop)->strategy : strategy_find(name);
+    if (strategy == NULL) {
+        answer_format(request, MHD_HTTP_NOT_IMPLEMENTED, TYPE_TEXT, "no strategy %s here\n", name);
+        return;
+    }
+    begin(request, split ? ALIAS_SPLIT_ITEM : ALIAS_ITEM, strategy);
+    take(request);
+}

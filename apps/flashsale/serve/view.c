@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One item's sale as the live page shows it: see view.h. */
+#include "serve/view.h"
+
+#include "common/clock.h"
+#include "serve/routes.h"
+#include "shop/faults.h"
+#include "shop/tally.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { P99_WINDOW_US = 5000000 };
+
+/* Orders per second since a second ago. */
+static double pace_of(struct view *view)
+{
+    struct view_moment *moments = view->moments;
+    const int64_t now = now_us();
+    const int64_t orders = view->ledger.orders;
+    if (moments[VIEW_PACE_TICKS].orders > orders) {
+        memset(moments, 0, sizeof view->moments); /* a new sale has begun */
+    }
+    memmove(moments, moments + 1, VIEW_PACE_TICKS * sizeof *moments);
+    moments[VIEW_PACE_TICKS] = (struct view_moment){.at_us = now, .orders = orders};
+    size_t oldest = 0;
+    while (moments[oldest].at_us == 0) {
+        oldest++;
+    }
+    const int64_t took_us = now - moments[oldest].at_us;
+    return took_us > 0 ? (double)(orders - moments[oldest].orders) * 1e6 / (double)took_us : 0;
+}
+
+/* Who holds the lock, in a few words, or null. */
+static json_t *holder_of(pawl_client *lock, int port)
+{
+    pawl_entry *entry = calloc(1, sizeof *entry);
+    json_t *holder = NULL;
+    if (entry != NULL && lock != NULL) {
+        entry->size = sizeof *entry;
+        if (pawl_client_look(lock, SHOP_LOCK_NAME, entry) == PAWL_OK && entry->held) {
+            char words[300];
+            if (entry->pid == getpid()) {
+                snprintf(words, sizeof words, "port %d", port);
+            } else if (entry->pid > 0) {
+                snprintf(words, sizeof words, "%s %" PRId64, entry->command, entry->pid);
+            } else {
+                snprintf(words, sizeof words, "%s", entry->holder);
+            }
+            holder = json_string(words); /* NULL, should it be no text */
+        }
+    }
+    free(entry);
+    return holder != NULL ? holder : json_null();
+}
+
+static json_t *ports_of(const struct ledger *ledger)
+{
+    json_t *ports = json_object();
+    for (size_t i = 0; i < ledger->port_count; i++) {
+        char port[12];
+        snprintf(port, sizeof port, "%d", ledger->ports[i].port);
+        json_object_set_new(ports, port, json_integer(ledger->ports[i].sold));
+    }
+    return ports;
+}
+
+static json_t *note_of(struct shop *shop, enum item_answer answer)
+{
+    char note[FAULT_NOTE_SIZE];
+    if (answer == ITEM_UNAVAILABLE) {
+        return json_string("Redis does not answer");
+    }
+    shop_fault_note(shop, note);
+    return json_string(note);
+}
+
+json_t *view_draw(struct view *view, struct seller *seller, pawl_client *lock)
+{
+    struct shop *shop = seller->shop;
+    const struct shop_settings *settings = shop_settings(shop);
+    struct item now_there;
+    const enum item_answer answer = item_look(seller, view->id, &now_there, &view->ledger);
+    if (answer == ITEM_UNKNOWN) {
+        memset(&view->ledger, 0, sizeof view->ledger);
+    }
+    if (answer != ITEM_UNAVAILABLE) {
+        view->item = now_there; /* else what was seen last stays */
+    }
+    struct tally_figures *figures = calloc(1, sizeof *figures);
+    if (figures != NULL) {
+        shop_figures(shop, figures);
+    }
+    const int64_t waiting = figures != NULL ? figures->waiting : 0;
+    free(figures);
+    const int64_t over = view->ledger.sold - view->item.initial;
+    json_t *results = read_results(seller);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:I, s:o, s:o, s:o, s:o}",
+        "item", view->id, "strategy", settings->strategy->name, "initial",
+        (json_int_t)view->item.initial, "stock", (json_int_t)view->item.stock, "sold",
+        (json_int_t)view->ledger.sold, "oversold", (json_int_t)(over > 0 ? over : 0), "rate",
+        pace_of(view), "p99_ms", (double)shop_p99_us(shop, P99_WINDOW_US) / 1000, "holder",
+        holder_of(lock, settings->port), "waiting", (json_int_t)waiting, "ports",
+        ports_of(&view->ledger), "results", results != NULL ? results : json_object(), "faults",
+        allowed_faults(settings), "note", note_of(shop, answer));
+}

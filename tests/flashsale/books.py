@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The oracle for tests of strategies: what was sold, against what there was; and the shop with two
+instances in which the faults of flaws.py happen.
+
+Everything is read from Redis directly, not through the shop: whatever the shop believes, the orders
+that it recorded and the stock that is left must add up.
+"""
+
+import collections
+import time
+
+import stage as stages
+from stage import expect, expect_true, until
+
+ITEM = "10001"
+LOCK = "RedisDistributedLock"
+
+Books = collections.namedtuple("Books", "initial left sold duplicates ports exact")
+
+
+def segments_of(servers, item):
+    """[(server, key)] of an item; servers[0] has the item's own key."""
+    if servers[0].cli("type", item) != "list":
+        return [(servers[0], item)]
+    entries = [entry.partition("@") for entry in servers[0].cli("lrange", item, 0, -1).split()]
+    return [(servers[int(number or 0)], key) for key, _, number in entries]
+
+
+def audit(*servers, item=ITEM):
+    """What the books say. A piece that was sold twice is a duplicate: (key, remaining)."""
+    initial = int(servers[0].cli("get", f"initial:{item}"))
+    left = sold = 0
+    seen = collections.defaultdict(list)
+    ports = collections.Counter()
+    negative = False
+    for server, key in segments_of(servers, item):
+        rest = int(server.cli("get", key))
+        left += rest
+        negative = negative or rest < 0
+        for record in stages.records(server, key):
+            sold += record["quantity"]
+            ports[record["port"]] += record["quantity"]
+            seen[key, record["remaining"]].append(record["port"])
+    duplicates = {piece: sellers for piece, sellers in seen.items() if len(sellers) > 1}
+    exact = not duplicates and not negative and sold + left == initial
+    return Books(initial, left, sold, duplicates, ports, exact)
+
+
+def expect_exact(books, what, sold=None):
+    expect_true(books.exact, f"{what} should have sold exactly: {books}")
+    if sold is not None:
+        expect(books.sold, sold, f"{what}: pieces sold")
+
+
+def expect_twice(books, remaining, ports, what):
+    """That piece was sold twice, by these ports."""
+    sellers = books.duplicates.get((ITEM, remaining), [])
+    expect(sorted(sellers), sorted(ports), f"{what}: who sold the piece after which {remaining} "
+                                           f"were left ({books})")
+    expect_true(books.sold > books.initial - books.left, f"{what}: oversold ({books})")
+
+
+# ===== Two instances =====
+
+def order_later(shop, **query):
+    """An order in the background; its answer, or None if the shop died over it."""
+    def order():
+        try:
+            return shop.order(ITEM, **query)
+        except OSError:
+            return None
+    return stages.in_background(order)
+
+
+def inside(shop):
+    """Wait until the fault of this instance has struck: its order is inside the lock."""
+    until(lambda: "is inside" in shop.said(), "an order is inside")
+
+
+def owner(redis):
+    """Who holds the hand-written lock, or "" if nobody does."""
+    kind = redis.cli("type", LOCK, db=1)
+    return redis.cli(*(("hkeys", LOCK) if kind == "hash" else ("get", LOCK)), db=1)
+
+
+def lease_left(redis):
+    """Milliseconds; -1: it has no end, -2: there is no lock."""
+    return int(redis.cli("pttl", LOCK, db=1))
+
+
+def wait_for_other_owner(redis, first):
+    """Wait until another one holds the lock; who."""
+    def other():
+        now = owner(redis)
+        return now if now not in ("", first) else None
+    return until(other, "another holder")
+
+
+def seconds_of(function):
+    begin = time.monotonic()
+    result = function()
+    return time.monotonic() - begin, result
+
+
+# ===== Many at once =====
+
+def for_each(stage, strategies, function):
+    """function(stage, strategy) for all of them at once, for they mostly wait, each on a stage of
+    its own; their results."""
+    results = [None] * len(strategies)
+
+    def run(i):
+        def one(own_stage):
+            results[i] = function(own_stage, strategies[i])
+        one.__name__ = strategies[i]
+        return stages.run_case(one, stage)
+    good = stages.together(len(strategies), run)
+    expect([name for name, fine in zip(strategies, good) if not fine], [], "these failed")
+    return results

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bad days: slow clients, a Redis that goes away, SIGTERM in the middle, faults on demand:
+trouble.py --flashsale FILE"""
+
+import http.client
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+import stage as stages
+from stage import expect, expect_true, until
+
+CASES, case = stages.cases()
+LOCK = "RedisDistributedLock"
+
+
+def lock_is_held(redis):
+    return redis.cli("exists", LOCK, db=1) == "1"
+
+
+# ===== Slow clients =====
+
+def seconds_until_closed(stream):
+    begin = time.monotonic()
+    stream.settimeout(15)
+    try:
+        while stream.recv(1000):
+            pass
+    except ConnectionResetError:
+        pass
+    return time.monotonic() - begin
+
+
+@case
+def a_client_that_says_nothing_is_shown_out(stage):
+    shop = stage.serve(stage.redis(), "--patience", "1s")
+    with socket.create_connection(("127.0.0.1", shop.port)) as silent, \
+            socket.create_connection(("127.0.0.1", shop.port)) as half:
+        half.sendall(b"POST /items/10001/orders HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{")
+        for stream in (silent, half):
+            expect_true(seconds_until_closed(stream) < 6, "it is closed after its patience")
+    expect(shop.ask("/healthz").status, 200, "others are served")
+
+
+@case
+def a_client_that_drips_is_shown_out(stage):
+    shop = stage.serve(stage.redis(), "--patience", "1s")
+    with socket.create_connection(("127.0.0.1", shop.port)) as stream:
+        begin = time.monotonic()
+
+        def dripped():
+            try:
+                stream.sendall(b"x")
+            except OSError:
+                return True
+            return False
+
+        stream.sendall(b"GET /")
+        until(dripped, "it is shown out, however busily it drips", 10)
+        expect_true(time.monotonic() - begin > 1, "but not at once")
+
+
+@case
+def whoever_waits_for_an_answer_is_not_slow(stage):
+    """The wait is ours, not the client's: it may be much longer than the patience."""
+    shop = stage.serve(stage.redis(), "--patience", "1s", "--wait", "20s", "--slow-at", "1:4s")
+    shop.put("10001", stock=10)
+    orders = [stages.in_background(shop.order, "10001") for _ in range(3)]
+    expect([order.result(20).status for order in orders], [201] * 3, "orders")
+
+
+@case
+def clients_that_went_away_cost_nothing(stage):
+    shop = stage.serve(stage.redis(), "--strategy", "pawl", "--slow-at", "1:1s")
+    shop.put("10001", stock=50)
+    head = b"POST /items/10001/orders HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", shop.port)) as stream:
+            stream.sendall(head)
+    until(lambda: shop.item("10001")["sold"] == 20, "their orders are carried out")
+    expect(shop.order("10001").json["remaining"], 29, "the next one")
+    connection = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)
+    connection.request("GET", "/events")
+    connection.sock.close()
+    connection.close()
+    expect(shop.terminate(), 0, "exit status")
+
+
+# ===== Redis =====
+
+@case
+def redis_goes_away_and_comes_back(stage):
+    redis = stage.redis("--appendonly", "yes", "--appendfsync", "always")
+    shop = stage.serve(redis, "--wait", "1s")
+    shop.put("10001", stock=50)
+    strategies = ("pawl", "process-mutex", "atomic", "none")
+    for strategy in strategies:
+        expect(shop.order("10001", strategy=strategy).status, 201, f"{strategy}, before")
+    redis.kill()
+    for strategy in strategies:
+        answer = shop.order("10001", strategy=strategy)
+        expect((answer.status, answer.json["error"]), (503, "unavailable"), strategy)
+        expect(answer.headers["Retry-After"], "1", f"{strategy}: Retry-After")
+    for method, path, body in (("GET", "/items/10001", None), ("PUT", "/items/10001", {"stock": 1}),
+                               ("GET", "/results", None), ("PUT", "/results/pawl", {})):
+        answer = shop.ask(path, method, body)
+        expect((answer.status, answer.headers["Retry-After"]), (503, "1"), f"{method} {path}")
+    expect(shop.ask("/healthz").status, 503, "health")
+    expect_true("flashsale_orders_total" in shop.ask("/metrics").text, "metrics")
+    redis.start()
+    expect(shop.ask("/healthz").status, 200, "health, afterwards")
+    for strategy in strategies:
+        until(lambda: shop.order("10001", strategy=strategy).status == 201, f"{strategy}, again")
+    left = [record["remaining"] for record in stages.records(redis, "10001")]
+    expect(left, list(range(49, 49 - len(left), -1)), "no piece is lost, none sold twice")
+    expect(int(redis.cli("get", "10001")), 50 - len(left), "the stock")
+
+
+@case
+def redis_may_come_later_than_the_shop(stage):
+    redis = stage.redis()
+    redis.stop()
+    shop = stage.serve(redis, "--strategy", "pawl", "--wait", "500ms")
+    expect(shop.ask("/healthz").status, 503, "before")
+    redis.start()
+    expect(shop.put("10001", stock=5)["stock"], 5, "PUT")
+    until(lambda: shop.order("10001").status == 201, "an order")
+
+
+@case
+def redis_dies_between_read_and_write(stage):
+    """Nothing was written, and the shop knows it."""
+    redis = stage.redis("--appendonly", "yes", "--appendfsync", "always")
+    shop = stage.serve(redis, "--strategy", "none", "--work", "1s")
+    shop.put("10001", stock=5)
+    order = stages.in_background(shop.order, "10001")
+    until(lambda: shop.metrics()["flashsale_lock_wait_seconds_count"] == 1, "it is inside")
+    redis.kill()
+    answer = order.result(20)
+    expect((answer.status, answer.json["error"]), (503, "unavailable"), "the answer")
+    redis.start()
+    expect(shop.item("10001"), {"item": "10001", "stock": 5, "initial": 5, "sold": 0}, "the item")
+
+
+@case
+def redis_freezes_over_the_answer(stage):
+    """The write was sent; nobody can know, and the answer says so and does not ask to repeat it."""
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "none", "--work", "500ms")
+    shop.put("10001", stock=5)
+    order = stages.in_background(shop.order, "10001")
+    until(lambda: shop.metrics()["flashsale_lock_wait_seconds_count"] == 1, "it is inside")
+    redis.process.signal(signal.SIGSTOP)
+    answer = order.result(20)
+    redis.process.signal(signal.SIGCONT)
+    expect((answer.status, answer.json["error"]), (503, "unknown"), "the answer")
+    expect(answer.headers["Retry-After"], None, "Retry-After")
+    until(lambda: shop.item("10001")["sold"] == 1, "it was recorded nevertheless")
+
+
+# ===== SIGTERM =====
+
+@case
+def sigterm_finishes_what_was_begun(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "pawl", "--work", "300ms")
+    shop.put("10001", stock=10)
+    orders = [stages.in_background(shop.order, "10001") for _ in range(4)]
+    until(lambda: shop.metrics()["flashsale_lock_wait_seconds_count"] > 0, "one is inside")
+    until(lambda: shop.metrics()["flashsale_waiting"] >= 2, "others wait")
+    shop.signal(signal.SIGTERM)
+    until(lambda: "closing" in shop.said(), "it closes")
+    try:
+        shop.ask("/healthz", seconds=2)
+        raise AssertionError("it still listens")
+    except (ConnectionRefusedError, ConnectionResetError):
+        pass
+    expect([order.result(20).status for order in orders], [201] * 4, "orders that were begun")
+    expect(shop.wait(), 0, "exit status")
+    expect(lock_is_held(redis), False, "the lock")
+    expect(redis.cli("get", "10001"), "6", "the stock")
+
+
+@case
+def sigterm_sends_away_who_would_wait_too_long(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "pawl", "--wait", "60s", "--slow-at", "1:3s",
+                       "--grace", "500ms")
+    shop.put("10001", stock=10)
+    first = stages.in_background(shop.order, "10001")
+    until(lambda: "is inside" in shop.said(), "the first is inside")
+    others = [stages.in_background(shop.order, "10001") for _ in range(5)]
+    until(lambda: shop.metrics()["flashsale_waiting"] == 5, "the others wait")
+    begin = time.monotonic()
+    shop.signal(signal.SIGTERM)
+    for order in others:
+        answer = order.result(20)
+        expect((answer.status, answer.headers["Retry-After"]), (503, "1"), "whoever waits")
+    expect_true(time.monotonic() - begin < 2.5, "they are told soon")
+    expect(first.result(20).status, 201, "whoever is inside")
+    expect(shop.wait(), 0, "exit status")
+    expect(lock_is_held(redis), False, "the lock")
+    expect(redis.cli("get", "10001"), "9", "the stock")
+
+
+@case
+def sigterm_ends_streams_and_kept_connections(stage):
+    shop = stage.serve(stage.redis())
+    stream = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)
+    stream.request("GET", "/events")
+    reply = stream.getresponse()
+    reply.readline()
+    kept = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)
+    kept.request("GET", "/healthz")
+    kept.getresponse().read()
+    begin = time.monotonic()
+    expect(shop.terminate(), 0, "exit status")
+    expect_true(time.monotonic() - begin < 5, "it ends soon")
+    while reply.readline():
+        pass
+    stream.close()
+    kept.close()
+
+
+# ===== Faults on demand =====
+
+@case
+def faults_are_for_those_who_allow_them(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis)
+    for name in ("die", "stop", "slow", "failover"):
+        expect(shop.ask(f"/faults/{name}", "POST").status, 403, name)
+    shop = stage.serve(redis, "--allow-faults")
+    expect(shop.ask("/faults/magic", "POST").status, 404, "no such fault")
+    expect(shop.ask("/faults/slow", "GET").status, 405, "GET")
+    expect(shop.ask("/faults/slow?for=x", "POST").status, 400, "no duration")
+    expect(shop.ask("/faults/failover", "POST").status, 501, "without a supervisor")
+    shop.put("10001", stock=5)
+    answer = shop.ask("/faults/slow?for=600ms", "POST")
+    expect((answer.status, answer.json["fault"]), (200, "slow"), "slow")
+    begin = time.monotonic()
+    expect(shop.order("10001").status, 201, "the slow order")
+    expect_true(time.monotonic() - begin >= 0.6, "it took its time")
+    begin = time.monotonic()
+    shop.order("10001")
+    expect_true(time.monotonic() - begin < 0.6, "only one order does")
+
+
+@case
+def a_seller_that_dies_keeps_the_lock_for_a_lease(stage):
+    redis = stage.redis()
+    one = stage.serve(redis, "--strategy", "pawl", "--lease", "1500ms", "--die-at", "2")
+    two = stage.serve(redis, "--strategy", "pawl", "--lease", "1500ms", "--wait", "10s")
+    one.put("10001", stock=5)
+    expect(one.order("10001").status, 201, "the first")
+    try:
+        one.order("10001")
+        raise AssertionError("the second order was answered")
+    except (ConnectionError, http.client.HTTPException):
+        pass
+    expect(one.wait(), -signal.SIGKILL, "how it ended")
+    expect(lock_is_held(redis), True, "the lock is left behind")
+    begin = time.monotonic()
+    expect(two.order("10001").json["remaining"], 3, "the other sells the next piece")
+    expect_true(time.monotonic() - begin < 5, "after the lease")
+
+
+@case
+def a_seller_that_is_stopped_goes_on(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "none", "--stop-at", "1:1s")
+    shop.put("10001", stock=5)
+    begin = time.monotonic()
+    order = stages.in_background(shop.order, "10001")
+
+    def state():
+        with open(f"/proc/{shop.pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0]
+
+    until(lambda: state() == "T", "the whole process is stopped")
+    expect(order.result(20).status, 201, "the order")
+    expect_true(time.monotonic() - begin > 0.9, "it took a second")
+    expect(shop.order("10001").status, 201, "the next")
+    expect(shop.terminate(), 0, "exit status")
+
+
+@case
+def faults_of_servers_are_asked_for_at_the_supervisor(stage):
+    redis = stage.redis()
+    path = os.path.join(stage.directory, "control.sock")
+    asked = []
+
+    def supervise(listener):
+        for answer in (b"ok the master is dead\n", b"error no replica\n"):
+            stream, _ = listener.accept()
+            with stream:
+                asked.append(stream.recv(100))
+                stream.sendall(answer)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        thread = threading.Thread(target=supervise, args=(listener,), daemon=True)
+        thread.start()
+        shop = stage.serve(redis, "--allow-faults", "--control", path)
+        answer = shop.ask("/faults/failover", "POST")
+        expect((answer.status, answer.json["note"]), (200, "the master is dead"), "failover")
+        answer = shop.ask("/faults/redis-restart", "POST")
+        expect((answer.status, answer.json["detail"]), (502, "error no replica"), "restart")
+        thread.join(5)
+    expect(asked, [b"failover\n", b"redis-restart\n"], "what the supervisor was asked")
+    expect(shop.ask("/faults/failover", "POST").status, 502, "a supervisor that is gone")
+
+
+if __name__ == "__main__":
+    sys.exit(stages.run_all(CASES, __doc__))
