@@ -318,6 +318,27 @@ def split_and_atomic_stand_a_stop(stage):
     for_each(stage, ["split", "atomic"], sells)
 
 
+# ===== PUT =====
+
+@case
+def an_order_of_an_earlier_sale_writes_nothing_into_the_next(stage):
+    def put_between(stage, strategy):
+        redis = stage.redis()
+        shop = stage.serve(redis, "--strategy", strategy, "--slow-at", "1:600ms")
+        shop.put(ITEM, stock=50)
+        order = order_later(shop)
+        inside(shop)
+        shop.put(ITEM, stock=50)
+        answer = order.result()
+        if strategy == "split":  # it looks again
+            expect(answer.status, 201, strategy)
+        else:
+            expect((answer.status, answer.json["error"]), (409, "refused"), strategy)
+            expect_true("was set anew while this order was inside" in answer.text, answer.text)
+        expect_exact(audit(redis), strategy, sold=int(strategy == "split"))
+    for_each(stage, ["none", "renewed", "pawl", "pawl-fenced", "split"], put_between)
+
+
 # ===== Servers that fail =====
 
 @case

@@ -59,7 +59,8 @@ def put_splits_anew_and_forgets_the_old_segments(stage):
     shop.put(ITEM, stock=30, segments=3)
     expect(segments(shop), [(f"{ITEM}_{i}", 10) for i in range(3)], "three segments")
     expect(sorted(redis.cli("keys", "*").split()),
-           sorted([ITEM, f"initial:{ITEM}", *(f"{ITEM}_{i}" for i in range(3))]), "keys")
+           sorted([ITEM, f"initial:{ITEM}", f"sale:{ITEM}", *(f"{ITEM}_{i}" for i in range(3))]),
+           "keys")
     expect(shop.order_at_once(35, ITEM), {201: 30, 409: 5}, "orders after that")
     expect_exact(audit(redis), "split anew", sold=30)
     shop.put(ITEM, stock=7)
