@@ -132,6 +132,15 @@ has_fuzzer() {
     echo 'int LLVMFuzzerTestOneInput(const char *d, long n){(void)d;(void)n;return 0;}' |
         clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null
 }
+# nginx with Lua and a client of Redis for it.
+has_nginx() {
+    has_command nginx && [[ -e /usr/lib/nginx/modules/ngx_http_lua_module.so ]] &&
+        [[ -e /usr/share/lua/5.1/nginx/redis.lua ]]
+}
+# Debian's python3 may not be the first in the path.
+has_yaml() {
+    python3 -c 'import yaml' 2>/dev/null || /usr/bin/python3 -c 'import yaml' 2>/dev/null
+}
 
 # need WHAT...: put the packages of everything among WHAT that is not there into missing_packages.
 missing_packages=()
@@ -158,10 +167,15 @@ need() {
         nft) has_command nft || missing_packages+=(nftables) ;;
         unshare) has_command unshare && has_command setarch || missing_packages+=(util-linux) ;;
         ps) has_command ps || missing_packages+=(procps) ;;
-        tmux | zsh | fish | less) has_command "$what" || missing_packages+=("$what") ;;
+        tmux | zsh | fish | less | wrk) has_command "$what" || missing_packages+=("$what") ;;
         vi) has_command vi || missing_packages+=(vim-tiny) ;;
         java) has_command java && has_command javac || missing_packages+=(default-jdk-headless) ;;
         maven) has_command mvn || missing_packages+=(maven) ;;
+        nginx)
+            has_nginx ||
+                missing_packages+=(nginx-extras libnginx-mod-http-lua lua-nginx-redis)
+            ;;
+        yaml) has_yaml || missing_packages+=(python3-yaml) ;;
         spin) has_command spin || missing_packages+=(spin) ;;
         *) die 70 "need: I do not know '$what'" ;;
         esac
@@ -228,18 +242,20 @@ install_needed() {
     need "$@"
     ((${#missing_packages[@]} > 0)) || return 0
     progress "installing ${missing_packages[*]}"
-    local redis_was_there=no
-    has_command redis-server && redis_was_there=yes
+    local server new_servers=()
+    for server in redis-server nginx; do
+        has_command "$server" || new_servers+=("$server")
+    done
     forbid_start
     if ! apt_get install --no-install-recommends "${missing_packages[@]}" >"$log" 2>&1; then
         tail -n 20 "$log" >&2
         die "$EX_UNAVAILABLE" "apt-get could not install: ${missing_packages[*]}"
     fi
     remove_start_ban
-    # Nor shall it start with the next boot, if it is here for our sake only.
-    if [[ $redis_was_there == no ]] && has_command systemctl; then
-        as_root systemctl disable redis-server >/dev/null 2>&1 || true
-    fi
+    # Nor shall they start with the next boot, if they are here for our sake only.
+    for server in "${new_servers[@]}"; do
+        ! has_command systemctl || as_root systemctl disable "$server" >/dev/null 2>&1 || true
+    done
 
     missing_packages=()
     need "$@"

@@ -7,8 +7,11 @@
 #ifndef FLASHSALE_COMMANDS_H
 #define FLASHSALE_COMMANDS_H
 
-#define COMMANDS(COMMAND)                      \
-    COMMAND(serve, "one instance of the shop") \
+#define COMMANDS(COMMAND)                                    \
+    COMMAND(serve, "one instance of the shop")               \
+    COMMAND(load, "many customers at once")                  \
+    COMMAND(audit, "what was really sold, from the records") \
+    COMMAND(up, "the whole shop: servers, instances, nginx") \
     COMMAND(recurse, "")
 
 #define COMMAND_DECLARE(name, summary) int command_##name(int argc, char **argv);

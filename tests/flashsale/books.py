@@ -3,10 +3,12 @@
 instances in which the faults of flaws.py happen.
 
 Everything is read from Redis directly, not through the shop: whatever the shop believes, the orders
-that it recorded and the stock that is left must add up.
+that it recorded and the stock that is left must add up. `flashsale audit` reads the same books, and
+each of the two is the check of the other.
 """
 
 import collections
+import json
 import time
 
 import stage as stages
@@ -26,8 +28,26 @@ def segments_of(servers, item):
     return [(servers[int(number or 0)], key) for key, _, number in entries]
 
 
-def audit(*servers, item=ITEM):
-    """What the books say. A piece that was sold twice is a duplicate: (key, remaining)."""
+def audit(stage, *servers, item=ITEM):
+    """What the books say, and `flashsale audit` says the same. A piece that was sold twice is a
+    duplicate: (key, remaining) -> the ports that sold it. Only for shops at rest."""
+    books = read(*servers, item=item)
+    further = ("--segments-on", ",".join(server.url() for server in servers[1:]))
+    status, printed, said = stage.run("audit", "--redis", servers[0].url(), "--item", item,
+                                      "--json", *(further if servers[1:] else ()))
+    found = json.loads(printed) if printed else said
+    expect_true(printed, f"the audit says nothing but {said!r}")
+    expect((found["initial"], found["left"], found["sold"], found["exact"], status),
+           (books.initial, books.left, books.sold, books.exact, 0 if books.exact else 1),
+           f"the audit ({found}) against the books ({books})")
+    expect(sorted((row["remaining"], sorted(row["ports"])) for row in found["duplicates"]),
+           sorted((piece[1], sorted(set(ports))) for piece, ports in books.duplicates.items()),
+           "the audit's duplicates")
+    return books
+
+
+def read(*servers, item=ITEM):
+    """What the books say, at any time."""
     initial = int(servers[0].cli("get", f"initial:{item}"))
     left = sold = 0
     seen = collections.defaultdict(list)

@@ -7,7 +7,7 @@
 -- ARGV[1]  the token, ARGV[2] the quantity, ARGV[3] the user or '', ARGV[4] the activity
 --
 -- Answers {what, n, stock, sale}: what is 'read' (in that sale), 'unknown', 'sold out', 'limit'
--- (the user may have n and has as many as the third), 'split' or 'fenced' (a later holder was here).
+-- (the user may have n and has as many as the third), 'split' or 'fenced': a later holder was here.
 local id, token, quantity, user = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local kind = redis.call('TYPE', id).ok
 if kind == 'none' then

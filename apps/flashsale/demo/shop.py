@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole shop for the demonstration: `flashsale up`, and what can be asked of it."""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+
+PATIENCE_S = 10
+
+
+class ShopError(Exception):
+    """The shop did not do what it was asked; the text says what."""
+
+
+def until(condition, what, seconds=PATIENCE_S):
+    """Wait for a condition; its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise ShopError(f"this did not happen within {seconds} s: {what}")
+        time.sleep(0.005)
+
+
+class Shop:
+    """Servers, two instances and what the command printed about them."""
+
+    def __init__(self, program, options):
+        self.program = program
+        self.process = subprocess.Popen([program, "up", "--json", *options],
+                                        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            raise ShopError("flashsale up did not start; it says why above")
+        self.places = json.loads(line)
+        self.urls = [instance["url"] for instance in self.places["instances"]]
+        self.stock_url = self.places["stock"]["url"]
+
+    def close(self):
+        """End it, with all that it started."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE_S)
+
+    # ===== By HTTP =====
+
+    def ask(self, method, address, body=None, url=None, seconds=PATIENCE_S):
+        """(status, answer); status 0 if the connection broke."""
+        place = urllib.parse.urlsplit(url or self.urls[0])
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=seconds)
+        try:
+            connection.request(method, address, body=json.dumps(body) if body else None)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, http.client.HTTPException):
+            return 0, {}
+        finally:
+            connection.close()
+
+    def is_well(self, url):
+        return self.ask("GET", "/healthz", url=url, seconds=1)[0] == 200
+
+    def put(self, item, stock, **more):
+        status, answer = self.ask("PUT", f"/items/{item}", {"stock": stock, **more})
+        if status != 200:
+            raise ShopError(f"PUT of {item}: {status} {answer}")
+
+    def order(self, url, item, strategy):
+        return self.ask("POST", f"/items/{item}/orders?strategy={strategy}", url=url)
+
+    def arm(self, url, fault, duration="0s"):
+        """Let a fault strike at the instance's next order inside the lock."""
+        status, answer = self.ask("POST", f"/faults/{fault}?for={duration}", url=url)
+        if status not in (200, 202):
+            raise ShopError(f"the fault {fault}: {status} {answer}")
+
+    # ===== By its own commands =====
+
+    def command(self, *words):
+        done = subprocess.run([self.program, *words], capture_output=True, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, check=False)
+        try:
+            return json.loads(done.stdout)
+        except json.JSONDecodeError as error:
+            raise ShopError(f"flashsale {words[0]}: {done.stderr or done.stdout}") from error
+
+    def load(self, strategy, clients, requests, urls=None, item="10001"):
+        return self.command("load", "--json", "--clients", str(clients), "--requests",
+                            str(requests), "--strategy", strategy, "--item", item,
+                            *(urls or self.urls))
+
+    def audit(self, item="10001"):
+        return self.command("audit", "--json", "--redis", self.stock_url, "--item", item)
+
+    # ===== Between two scenes =====
+
+    def forget_locks(self):
+        """Take away what the last strategy left: some leave a key for ever."""
+        ask_redis(self.places["stock"]["port"], "SELECT 1", "FLUSHDB")
+        if "lock" in self.places:
+            ask_redis(urllib.parse.urlsplit(self.places["lock"]).port, "FLUSHALL")
+        for server in self.places["quorum"]:
+            ask_redis(server["port"], "EVAL \"for _,k in ipairs(redis.call('keys','Redis*')) do "
+                      "redis.call('del',k) end\" 0")
+
+
+def ask_redis(port, *commands):
+    """Send inline commands to a private server and read an answer to each."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+            connection.sendall("".join(f"{command}\r\n" for command in commands).encode())
+            with connection.makefile("rb") as answers:
+                for _ in commands:
+                    answers.readline()
+    except OSError:
+        pass  # a server that a fault has stopped has nothing to forget
