@@ -7,6 +7,7 @@ Two instances of the shop sell from one stock. One of them has a fault: it dies,
 takes its time, at its first order inside the lock. The books tell what came of it.
 """
 
+import signal
 import sys
 import time
 
@@ -122,8 +123,10 @@ def overtaken(stage, strategy, *slow_arguments):
     second = order_later(other)
     successor = wait_for_other_owner(redis, own)
     inside(other)
+    other.signal(signal.SIGSTOP)  # it stays inside until we have looked
     expect(first.result().status, 201, f"{strategy}: the slow order")
     kept = owner(redis) == successor
+    other.signal(signal.SIGCONT)
     third = order_later(slow)
     expect((second.result().status, third.result().status), (201, 201), f"{strategy}: the others")
     return kept, audit(stage, redis), slow.port, other.port
