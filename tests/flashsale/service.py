@@ -317,8 +317,10 @@ def only_this_machine_comes_in(stage):
         raise AssertionError("it listens on more than 127.0.0.1")
     except ConnectionRefusedError:
         pass
-    wide = stage.serve(redis, "--bind", "0.0.0.0")
+    expect(shop.said(), "", "nothing to say")
+    wide = stage.serve(redis, "--bind", "0.0.0.0", "--allow-faults")
     socket.create_connection(("127.0.0.2", wide.port), 5).close()
+    expect_true("--allow-faults" in wide.said(), "it warns of what it allows to everybody")
 
 
 @case

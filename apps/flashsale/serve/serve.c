@@ -2,6 +2,7 @@
 /* flashsale serve: one instance of the shop, from its command line to its end. */
 #include "commands.h"
 #include "common/options.h"
+#include "common/redis.h"
 #include "common/say.h"
 #include "common/values.h"
 #include "serve/door.h"
@@ -194,32 +195,74 @@ static int close_all(struct shop *shop, struct events *events, struct door *door
     return EXIT_FINE;
 }
 
-static int run(struct serve_options *options)
+/* Nothing of this keeps the shop from opening: what is not there may come. */
+static void warn(struct shop *shop, const struct serve_options *options)
 {
-    sigset_t signals;
     char why[300];
-    int port = (int)options->port;
-    block_signals(&signals);
-    const int listener = door_listen(options->bind, &port, why, sizeof why);
-    if (listener < 0) {
-        say("%s", why);
-        return EXIT_UNAVAILABLE;
+    struct redis_place place;
+    redis_place_parse(options->shop.redis_url, &place, why, sizeof why);
+    redisContext *redis = redis_open(&place, place.db, REDIS_TIMEOUT_MS, why, sizeof why);
+    if (redis == NULL) {
+        say("the stock's Redis does not answer (%s); orders are told so until it does", why);
     }
-    options->shop.port = port;
+    redis_drop(&redis);
+    if (!shop_prepare(shop, options->shop.strategy, why, sizeof why)) {
+        say("strategy '%s' cannot be used as things are: %s", options->strategy, why);
+    }
+    if (options->shop.allow_faults && strncmp(options->bind, "127.", 4) != 0) {
+        say("whoever reaches %s can break this shop: --allow-faults", options->bind);
+    }
+}
+
+/* NULL: it has been said why. */
+static struct shop *open_shop(const struct serve_options *options)
+{
+    char why[300];
     struct shop *shop = shop_open(&options->shop, why, sizeof why);
     if (shop == NULL) {
         say("%s", why);
-        return EXIT_USAGE;
+        return NULL;
     }
     if (options->die_at > 0) {
         shop_arm_fault(shop, FAULT_DIE, options->die_at, 0);
     }
     if (!arm(shop, FAULT_STOP, options->stop_at) || !arm(shop, FAULT_SLOW, options->slow_at)) {
+        shop_close(shop);
+        return NULL;
+    }
+    return shop;
+}
+
+/* The line that whoever started us waits for. */
+static void announce(const struct serve_options *options)
+{
+    const char *host = options->bind;
+    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+        host = host[0] == '0' ? "127.0.0.1" : "::1";
+    }
+    const bool six = strchr(host, ':') != NULL;
+    printf("http://%s%s%s:%d/ sells under '%s'\n", six ? "[" : "", host, six ? "]" : "",
+        options->shop.port, options->strategy);
+    fflush(stdout);
+}
+
+static int run(struct serve_options *options)
+{
+    sigset_t signals;
+    char why[300];
+    block_signals(&signals);
+    options->shop.port = (int)options->port;
+    const int listener = door_listen(options->bind, &options->shop.port, why, sizeof why);
+    if (listener < 0) {
+        say("%s", why);
+        return EXIT_UNAVAILABLE;
+    }
+    struct shop *shop = open_shop(options);
+    if (shop == NULL) {
+        close(listener);
         return EXIT_USAGE;
     }
-    if (!shop_prepare(shop, options->shop.strategy, why, sizeof why)) {
-        say("strategy '%s' cannot be used as things are: %s", options->strategy, why);
-    }
+    warn(shop, options);
     struct events *events = events_open(shop);
     struct door *door =
         events != NULL ? door_open(shop, events, listener, options->patience_ms) : NULL;
@@ -227,9 +270,7 @@ static int run(struct serve_options *options)
         say("cannot start the HTTP server: out of memory or threads");
         return EXIT_SYSTEM;
     }
-    const char *shown = strcmp(options->bind, "0.0.0.0") == 0 ? "127.0.0.1" : options->bind;
-    printf("http://%s:%d/ sells under '%s'\n", shown, port, options->strategy);
-    fflush(stdout);
+    announce(options);
     serve_until_told(door, &signals);
     return close_all(shop, events, door, options->grace_ms);
 }

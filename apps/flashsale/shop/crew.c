@@ -6,7 +6,7 @@
 #include "shop/shop.h"
 
 #include <pthread.h>
-#include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { STACK_SIZE = 512 * 1024 };
@@ -15,7 +15,7 @@ struct worker {
     struct crew *crew;
     pthread_t thread;
     pthread_cond_t wake;
-    struct task *given;   /* put here by crew_give() while it is idle */
+    struct task *given;   /* put here by crew_give(), while it is idle or keeps */
     struct worker *below; /* in the stack of idle workers */
     struct seller seller;
 };
@@ -29,10 +29,24 @@ struct crew {
     bool stopping;
 };
 
+/* The calling thread's worker, while it keeps what is given. */
+static _Thread_local struct worker *keeper;
+
+void crew_keep_next(struct seller *seller, bool keep)
+{
+    void *worker = (char *)seller - offsetof(struct worker, seller);
+    keeper = keep ? worker : NULL;
+}
+
 /* The next task for this worker, or NULL: it is over. Called with the mutex. */
 static struct task *next_task(struct crew *crew, struct worker *worker)
 {
-    struct task *task = crew->first;
+    struct task *task = worker->given;
+    if (task != NULL) {
+        worker->given = NULL;
+        return task;
+    }
+    task = crew->first;
     if (task != NULL) {
         crew->first = task->next;
         return task;
@@ -110,6 +124,10 @@ struct crew *crew_start(struct shop *shop, int count, int first_number)
 void crew_give(struct crew *crew, struct task *task)
 {
     task->next = NULL;
+    if (keeper != NULL && keeper->crew == crew && keeper->given == NULL) {
+        keeper->given = task;
+        return;
+    }
     pthread_mutex_lock(&crew->mutex);
     struct worker *worker = crew->idle;
     if (worker != NULL) {

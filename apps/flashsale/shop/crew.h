@@ -28,6 +28,10 @@ struct crew *crew_start(struct shop *shop, int count, int first_number);
 /* Have it done by the next free worker. */
 void crew_give(struct crew *crew, struct task *task);
 
+/* By a worker, inside a task: the first of the tasks that are given on this thread, until it says
+ * false again, is its own next one, and nobody has to be woken for it. */
+void crew_keep_next(struct seller *seller, bool keep);
+
 /* Do what is still in the queue, and end. */
 void crew_stop(struct crew *crew);
 

@@ -4,7 +4,12 @@
  * Each order that waits has a handle of its own (PAWL_OWNER_HANDLE: whoever has the handle holds
  * the lock, whatever the thread), because it is acquired on a thread of the library and released on
  * one of ours. Handles are kept for the next order. All belong to one client, which asks the server
- * for one of them at a time; the others stand in its queue. */
+ * for one of them at a time; the others stand in its queue.
+ *
+ * With hand-off the next order may be inside as soon as the one before has left. Its seller then
+ * goes on with it at once: it runs the client's callbacks itself (options.dispatch), and no thread
+ * has to be woken. For all other callbacks there is an usher, who steps back a little while a
+ * seller is inside, for it will come by. */
 #include "strategies/pool.h"
 
 #include "common/clock.h"
@@ -12,9 +17,13 @@
 #include "shop/shop.h"
 #include "shop/tally.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* One handle. `all` never changes once it is in the list. */
 struct handle {
@@ -23,6 +32,8 @@ struct handle {
     struct handle *all;
 };
 
+enum { USHER_STEPS_BACK_US = 500 };
+
 struct pool {
     struct shop *shop;
     pawl_client *client;
@@ -30,6 +41,12 @@ struct pool {
     pthread_mutex_t mutex;
     struct handle *free;
     struct handle *all;
+
+    /* With hand-off. */
+    bool ushered;
+    pthread_t usher;
+    int bell;          /* an eventfd: the usher may go home */
+    atomic_int inside; /* sellers who will run the callbacks when they leave */
 };
 
 void pool_lost(const pawl_event *event, void *arg)
@@ -37,6 +54,56 @@ void pool_lost(const pawl_event *event, void *arg)
     (void)event;
     shop_lock_lost(arg);
 }
+
+/* ===== The usher ===== */
+
+static void *usher(void *arg)
+{
+    struct pool *pool = arg;
+    struct pollfd fds[2] = {{.fd = pawl_client_fd(pool->client), .events = POLLIN},
+        {.fd = pool->bell, .events = POLLIN}};
+    while (fds[1].revents == 0) {
+        if (atomic_load(&pool->inside) > 0) {
+            sleep_us(USHER_STEPS_BACK_US);
+        }
+        if (poll(fds, 2, atomic_load(&pool->inside) > 0 ? 0 : -1) > 0) {
+            pawl_client_dispatch(pool->client);
+        }
+    }
+    return NULL;
+}
+
+static bool usher_start(struct pool *pool)
+{
+    pool->bell = eventfd(0, EFD_CLOEXEC);
+    pool->ushered = pool->bell >= 0 && pthread_create(&pool->usher, NULL, usher, pool) == 0;
+    if (!pool->ushered && pool->bell >= 0) {
+        close(pool->bell);
+    }
+    return pool->ushered;
+}
+
+static void usher_stop(struct pool *pool)
+{
+    if (pool->ushered) {
+        eventfd_write(pool->bell, 1);
+        pthread_join(pool->usher, NULL);
+        close(pool->bell);
+    }
+}
+
+/* A seller has left, and goes on with the order that got in by that, if there is one. */
+static void usher_help(struct pool *pool, struct seller *seller)
+{
+    if (pool->ushered) {
+        crew_keep_next(seller, true);
+        pawl_client_dispatch(pool->client);
+        crew_keep_next(seller, false);
+        atomic_fetch_sub(&pool->inside, 1);
+    }
+}
+
+/* ===== Its life ===== */
 
 bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **state_out,
     char *why, size_t why_size)
@@ -48,6 +115,7 @@ bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **
     }
     pawl_client_options client_options = PAWL_CLIENT_OPTIONS_INIT;
     client_options.lazy = true; /* a Redis that is away now comes back by itself */
+    client_options.dispatch = handoff > 0;
     const pawl_status status =
         pawl_client_open(shop_lock_url(shop), &client_options, &pool->client);
     if (status != PAWL_OK) {
@@ -66,6 +134,11 @@ bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **
     pool->options = options;
     pool->shop = shop;
     pthread_mutex_init(&pool->mutex, NULL);
+    if (handoff > 0 && !usher_start(pool)) {
+        snprintf(why, why_size, "out of threads or descriptors");
+        pool_close(shop, pool);
+        return false;
+    }
     *state_out = pool;
     return true;
 }
@@ -91,6 +164,7 @@ void pool_close(struct shop *shop, void *state)
 {
     (void)shop;
     struct pool *pool = state;
+    usher_stop(pool);
     pawl_client_close(pool->client); /* what is still held is released */
     while (pool->all != NULL) {
         struct handle *handle = pool->all;
@@ -101,6 +175,8 @@ void pool_close(struct shop *shop, void *state)
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }
+
+/* ===== Handles ===== */
 
 /* A handle that nobody uses, or a new one; NULL: it cannot be had, and order->why says why. */
 static struct handle *pool_take(struct pool *pool, struct order *order)
@@ -137,6 +213,8 @@ static void pool_give_back(struct pool *pool, struct handle *handle)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* ===== In and out ===== */
+
 enum entry pool_entry_of(pawl_status status)
 {
     if (status == PAWL_OK) {
@@ -150,19 +228,21 @@ enum entry pool_entry_of(pawl_status status)
     return passes ? ENTRY_UNAVAILABLE : ENTRY_FAILED;
 }
 
-/* On the client's thread for callbacks: nothing here may wait. */
+/* A callback of the client: nothing here may wait. */
 static void acquired(pawl_lock *lock, pawl_status status, void *arg)
 {
     struct order *order = arg;
+    struct pool *pool = strategy_state(order->shop, order->strategy);
     if (status == PAWL_OK) {
         order->ticket.token = pawl_lock_token(lock);
+        atomic_fetch_add(&pool->inside, 1);
     } else {
         if (status == PAWL_CANCELED) {
             snprintf(order->why, sizeof order->why, "this instance is closing; nothing was sold");
         } else if (status != PAWL_BUSY) {
             snprintf(order->why, sizeof order->why, "the lock: %s", pawl_status_string(status));
         }
-        pool_give_back(strategy_state(order->shop, order->strategy), order->ticket.own);
+        pool_give_back(pool, order->ticket.own);
     }
     shop_entered(order, pool_entry_of(status));
 }
@@ -189,6 +269,8 @@ void pool_enter(struct shop *shop, struct order *order)
 
 void pool_leave(struct seller *seller, struct order *order)
 {
+    struct pool *pool = strategy_state(seller->shop, order->strategy);
     pawl_lock_release(order->ticket.lock);
-    pool_give_back(strategy_state(seller->shop, order->strategy), order->ticket.own);
+    pool_give_back(pool, order->ticket.own);
+    usher_help(pool, seller);
 }
