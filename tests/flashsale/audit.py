@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""flashsale audit, on books that the cases write themselves and on those of a shop: what it finds, and
-what it says."""
+"""flashsale audit, on books that the cases write themselves and on those of a shop: what it finds,
+and what it says."""
 
 import json
 import sys

@@ -3,10 +3,13 @@
 instances in which the faults of flaws.py happen.
 
 Everything is read from Redis directly, not through the shop: whatever the shop believes, the orders
-that it recorded and the stock that is left must add up.
+that it recorded and the stock that is left must add up. `flashsale audit` reads the same books, and
+each of the two is the check of the other.
 """
 
 import collections
+import json
+import socket
 import time
 
 import stage as stages
@@ -18,26 +21,72 @@ LOCK = "RedisDistributedLock"
 Books = collections.namedtuple("Books", "initial left sold duplicates ports exact")
 
 
+# ===== Redis, asked without starting a program each time: a busy machine takes long over that =====
+
+def read_reply(file):
+    line = file.readline()
+    kind, rest = line[:1], line[1:].strip()
+    if kind == b"$":
+        return None if rest == b"-1" else file.read(int(rest) + 2)[:-2].decode()
+    if kind == b"*":
+        return [read_reply(file) for _ in range(int(rest))]
+    expect_true(kind in (b":", b"+"), f"Redis says {line!r}")
+    return int(rest) if kind == b":" else rest.decode()
+
+
+def ask(redis, *words, db=0):
+    """A command; its reply."""
+    def encode(*parts):
+        parts = [str(part).encode() for part in parts]
+        return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part)
+                                                 for part in parts)
+    with socket.create_connection(("127.0.0.1", redis.port), stages.SECONDS_MAX) as connection:
+        connection.sendall(encode("SELECT", db) + encode(*words))
+        with connection.makefile("rb") as file:
+            read_reply(file)
+            return read_reply(file)
+
+
+# ===== The books =====
+
 def segments_of(servers, item):
     """[(server, key)] of an item; servers[0] has the item's own key."""
-    if servers[0].cli("type", item) != "list":
+    if ask(servers[0], "TYPE", item) != "list":
         return [(servers[0], item)]
-    entries = [entry.partition("@") for entry in servers[0].cli("lrange", item, 0, -1).split()]
+    entries = [entry.partition("@") for entry in ask(servers[0], "LRANGE", item, 0, -1)]
     return [(servers[int(number or 0)], key) for key, _, number in entries]
 
 
-def audit(*servers, item=ITEM):
-    """What the books say. A piece that was sold twice is a duplicate: (key, remaining)."""
-    initial = int(servers[0].cli("get", f"initial:{item}"))
+def audit(stage, *servers, item=ITEM):
+    """What the books say, and `flashsale audit` says the same. A piece that was sold twice is a
+    duplicate: (key, remaining) -> the ports that sold it. Only for shops at rest."""
+    books = read(*servers, item=item)
+    further = ("--segments-on", ",".join(server.url() for server in servers[1:]))
+    status, printed, said = stage.run("audit", "--redis", servers[0].url(), "--item", item,
+                                      "--json", *(further if servers[1:] else ()))
+    found = json.loads(printed) if printed else said
+    expect_true(printed, f"the audit says nothing but {said!r}")
+    expect((found["initial"], found["left"], found["sold"], found["exact"], status),
+           (books.initial, books.left, books.sold, books.exact, 0 if books.exact else 1),
+           f"the audit ({found}) against the books ({books})")
+    expect(sorted((row["remaining"], sorted(row["ports"])) for row in found["duplicates"]),
+           sorted((piece[1], sorted(set(ports))) for piece, ports in books.duplicates.items()),
+           "the audit's duplicates")
+    return books
+
+
+def read(*servers, item=ITEM):
+    """What the books say, at any time."""
+    initial = int(ask(servers[0], "GET", f"initial:{item}"))
     left = sold = 0
     seen = collections.defaultdict(list)
     ports = collections.Counter()
     negative = False
     for server, key in segments_of(servers, item):
-        rest = int(server.cli("get", key))
+        rest = int(ask(server, "GET", key))
         left += rest
         negative = negative or rest < 0
-        for record in stages.records(server, key):
+        for record in map(json.loads, ask(server, "LRANGE", f"orders:{key}", 0, -1)):
             sold += record["quantity"]
             ports[record["port"]] += record["quantity"]
             seen[key, record["remaining"]].append(record["port"])
@@ -77,15 +126,22 @@ def inside(shop):
     until(lambda: "is inside" in shop.said(), "an order is inside")
 
 
+OWNER = """
+if redis.call('type', KEYS[1]).ok == 'hash' then
+    return redis.call('hkeys', KEYS[1])[1]
+end
+return redis.call('get', KEYS[1])
+"""
+
+
 def owner(redis):
-    """Who holds the hand-written lock, or "" if nobody does."""
-    kind = redis.cli("type", LOCK, db=1)
-    return redis.cli(*(("hkeys", LOCK) if kind == "hash" else ("get", LOCK)), db=1)
+    """Who holds the lock, or "" if nobody does."""
+    return ask(redis, "EVAL", OWNER, 1, LOCK, db=1) or ""
 
 
 def lease_left(redis):
     """Milliseconds; -1: it has no end, -2: there is no lock."""
-    return int(redis.cli("pttl", LOCK, db=1))
+    return ask(redis, "PTTL", LOCK, db=1)
 
 
 def wait_for_other_owner(redis, first):

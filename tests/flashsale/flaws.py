@@ -7,12 +7,13 @@ Two instances of the shop sell from one stock. One of them has a fault: it dies,
 takes its time, at its first order inside the lock. The books tell what came of it.
 """
 
+import signal
 import sys
 import time
 
 import stage as stages
 from books import (ITEM, LOCK, audit, expect_exact, expect_twice, for_each, inside, lease_left,
-                   order_later, owner, seconds_of, wait_for_other_owner)
+                   order_later, owner, read, seconds_of, wait_for_other_owner)
 from stage import expect, expect_true, until
 
 CASES, case = stages.cases()
@@ -37,7 +38,7 @@ def without_an_end_the_lock_of_the_dead_stays_for_ever(stage):
         expect(lease_left(redis), -1, f"{strategy}: the lock has no end")
         answer = other.order(ITEM)
         expect((answer.status, answer.json["error"]), (503, "busy"), f"{strategy}: the next order")
-        expect_exact(audit(redis), strategy, sold=0)
+        expect_exact(audit(stage, redis), strategy, sold=0)
     for_each(stage, ["setnx-once", "setnx-recursive", "setnx-sleep", "setnx-spin"], dies)
 
 
@@ -50,7 +51,7 @@ def with_an_end_the_lock_of_the_dead_stays_until_then(stage):
         seconds, answer = seconds_of(lambda: other.order(ITEM))
         expect(answer.status, 201, f"{strategy}: the next order")
         expect_true(seconds > 0.2, f"{strategy}: it waited for the lease, not {seconds:.3f} s")
-        expect_exact(audit(redis), strategy, sold=1)
+        expect_exact(audit(stage, redis), strategy, sold=1)
     for_each(stage, ["setnx-expire", "set-nx-ex", "owner-check", "owner-shared", "lua-release",
               "reentrant", "renewed", "pawl", "pawl-handoff", "pawl-fair", "pawl-fenced", "split"],
              dies)
@@ -88,7 +89,7 @@ def recursion_overflows_the_stack_and_the_shop_lives(stage):
     expect_true("the stack overflowed (SIGSEGV)" in answer.text, answer.text)
     redis.cli("del", LOCK, db=1)
     expect(shop.order(ITEM).status, 201, "the shop goes on")
-    expect_exact(audit(redis), "setnx-recursive", sold=1)
+    expect_exact(audit(stage, redis), "setnx-recursive", sold=1)
 
 
 @case
@@ -122,11 +123,13 @@ def overtaken(stage, strategy, *slow_arguments):
     second = order_later(other)
     successor = wait_for_other_owner(redis, own)
     inside(other)
+    other.signal(signal.SIGSTOP)  # it stays inside until we have looked
     expect(first.result().status, 201, f"{strategy}: the slow order")
     kept = owner(redis) == successor
+    other.signal(signal.SIGCONT)
     third = order_later(slow)
     expect((second.result().status, third.result().status), (201, 201), f"{strategy}: the others")
-    return kept, audit(redis), slow.port, other.port
+    return kept, audit(stage, redis), slow.port, other.port
 
 
 @case
@@ -169,7 +172,7 @@ def an_owner_in_a_shared_field_cannot_release(stage):
         expect(first.result().status, 201, f"{strategy}: the first order")
         stuck = owner(redis) == own
         expect(second.result().status, 201, f"{strategy}: the second order")
-        expect_exact(audit(redis), strategy, sold=2)
+        expect_exact(audit(stage, redis), strategy, sold=2)
         return stuck
     expect(for_each(stage, ["owner-shared", "lua-release"], leaves), [True, False],
            "still locked after the order has left")
@@ -189,7 +192,7 @@ def an_owner_in_a_shared_field_releases_the_lock_of_another(stage):
     expect(first.result().status, 201, "the first order")
     expect(owner(redis), "", "the second one's lock, while it is inside")
     expect(second.result().status, 201, "the second order")
-    expect_twice(audit(redis), 49, [shop.port, shop.port], "owner-shared")
+    expect_twice(audit(stage, redis), 49, [shop.port, shop.port], "owner-shared")
 
 
 # ===== Re-entry =====
@@ -204,7 +207,7 @@ def re_entry_without_a_count_frees_the_outer_lock(stage):
         lock = owner(redis)
         expect(other.order(ITEM).status, 201, f"{strategy}: the second order")
         expect(first.result().status, 201, f"{strategy}: the first order")
-        return lock, audit(redis), [one.port, other.port]
+        return lock, audit(stage, redis), [one.port, other.port]
     flagged, counted = for_each(stage, ["reentry-flag", "reentrant"], nests)
     expect(flagged[0], "", "reentry-flag: the lock after the inner release")
     expect_twice(flagged[1], 49, flagged[2], "reentry-flag")
@@ -226,7 +229,7 @@ def renewal_in_the_callers_thread_sells_nothing(stage):
     until(lambda: time.monotonic() > begin + 0.7, "two leases have passed")
     expect(owner(redis), own, "the holder after two leases")
     expect(first.result().status, 503, "the first order")
-    expect_exact(audit(redis), "renew-inline", sold=0)
+    expect_exact(audit(stage, redis), "renew-inline", sold=0)
 
 
 @case
@@ -275,7 +278,7 @@ def stopped(stage, strategy, *arguments):
     late = order_later(first)
     inside(first)
     expect(other.order(ITEM).status, 201, f"{strategy}: the order meanwhile")
-    return late.result(), audit(redis), first.port, other.port
+    return late.result(), audit(stage, redis), first.port, other.port
 
 
 @case
@@ -306,7 +309,7 @@ def the_fence_is_raised_by_reading_already(stage):
     expect(late.result().status, 409, "the late order")
     expect_true(not second.done(), "the second one is still inside")
     expect(second.result().status, 201, "the second order")
-    expect_exact(audit(redis), "pawl-fenced", sold=1)
+    expect_exact(audit(stage, redis), "pawl-fenced", sold=1)
 
 
 @case
@@ -316,6 +319,27 @@ def split_and_atomic_stand_a_stop(stage):
         expect(late.status, 201, f"{strategy}: the late order")
         expect_exact(books, strategy, sold=2)
     for_each(stage, ["split", "atomic"], sells)
+
+
+# ===== PUT =====
+
+@case
+def an_order_of_an_earlier_sale_writes_nothing_into_the_next(stage):
+    def put_between(stage, strategy):
+        redis = stage.redis()
+        shop = stage.serve(redis, "--strategy", strategy, "--slow-at", "1:600ms")
+        shop.put(ITEM, stock=50)
+        order = order_later(shop)
+        inside(shop)
+        shop.put(ITEM, stock=50)
+        answer = order.result()
+        if strategy == "split":  # it looks again
+            expect(answer.status, 201, strategy)
+        else:
+            expect((answer.status, answer.json["error"]), (409, "refused"), strategy)
+            expect_true("was set anew while this order was inside" in answer.text, answer.text)
+        expect_exact(audit(stage, redis), strategy, sold=int(strategy == "split"))
+    for_each(stage, ["none", "renewed", "pawl", "pawl-fenced", "split"], put_between)
 
 
 # ===== Servers that fail =====
@@ -332,7 +356,7 @@ def a_lock_server_that_forgets_lets_two_in_and_the_fence_stops_one(stage):
         locks.kill()
         locks.start()
         until(lambda: other.order(ITEM).status == 201, f"{strategy}: an order after the restart")
-        return first.result(), audit(redis)
+        return first.result(), audit(stage, redis)
     (first, books), (refused, fenced) = for_each(stage, ["pawl", "pawl-fenced"], forgets)
     expect((first.status, books.exact), (201, False), f"pawl: {first} {books}")
     expect((refused.status, fenced.exact), (409, True), f"pawl-fenced: {refused} {fenced}")
@@ -347,12 +371,12 @@ def a_redis_that_restarts_costs_no_piece(stage):
         until(lambda: shop.order(ITEM).status == 201, f"{strategy}: the first order")
         orders = stages.in_background(
             lambda: stages.together(24, lambda _: [shop.order(ITEM).status for _ in range(12)]))
-        until(lambda: audit(redis).sold > 20, f"{strategy}: it sells")
+        until(lambda: read(redis).sold > 20, f"{strategy}: it sells")
         redis.kill()
         redis.start()
         statuses = sum(orders.result(), [])
         until(lambda: shop.order(ITEM).status == 201, f"{strategy}: it sells again")
-        books = audit(redis)
+        books = audit(stage, redis)
         expect_exact(books, strategy)
         expect_true(statuses.count(201) <= books.sold, f"{strategy}: every sale is in the books")
         expect(set(statuses) - {201, 503}, set(), f"{strategy}: other answers")
@@ -381,7 +405,7 @@ def a_lock_server_that_is_down_stops_the_multi_lock_and_not_redlock(stage):
         server.start()
     for strategy in ("pawl-multi", "redlock", "redlock5"):
         until(lambda s=strategy: shop.order(ITEM, strategy=s).status == 201, f"{strategy}: again")
-    expect_exact(audit(redis), "locks on several servers")
+    expect_exact(audit(stage, redis), "locks on several servers")
 
 
 @case

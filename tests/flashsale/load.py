@@ -174,6 +174,16 @@ def for_ends_it_in_time(stage):
 
 
 @case
+def what_is_sold_after_the_time_is_no_part_of_the_rate(stage):
+    with FakeShop(lambda number: (201, {}), delay=lambda number: 0 if number < 20 else 1) as shop:
+        result, _ = load(stage, "--for", "500ms", "--clients", "10", "--requests", "99999",
+                         shop.url)
+    expect(result["sold"], 30, "twenty at once, and ten that were under way")
+    expect(result["rate"], 20 / 0.5, "rate")
+    expect_true(result["seconds"] >= 1, f"waited for the rest, {result['seconds']} s")
+
+
+@case
 def text_for_people_without_a_terminal_has_no_bar(stage):
     with FakeShop() as shop:
         done = subprocess.run([stage.flashsale, "load", "--stock", "5", "--requests", "9",

@@ -78,7 +78,7 @@ def put_begins_a_new_sale(stage):
     shop.put("10001", stock=8)
     expect(shop.item("10001"), {"item": "10001", "stock": 8, "initial": 8, "sold": 0}, "item")
     left = set(redis.cli("keys", "*10001*").split())
-    expect(left, {"10001", "initial:10001"}, "keys of the item")
+    expect(left, {"10001", "initial:10001", "sale:10001"}, "keys of the item")
 
 
 @case

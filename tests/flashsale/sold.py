@@ -60,7 +60,7 @@ def two_instances_sell_every_piece_once(stage):
         shops[0].put(ITEM, stock=stock)
         statuses = order_from_all(shops, stock // 2 + 5, strategy=strategy)
         expect(statuses, {201: stock, 409: 10}, f"{strategy}: answers")
-        books = audit(redis)
+        books = audit(stage, redis)
         expect_exact(books, strategy, sold=stock)
         expect(len(books.ports), 2, f"{strategy}: instances that sold")
         redis.cli("flushdb", db=1)  # renew-ownerless would keep locks of the next one alive
@@ -73,7 +73,7 @@ def an_order_for_several_pieces_takes_them_together(stage):
         shops[0].put(ITEM, stock=50)
         expect(order_from_all(shops, 10, strategy=strategy, quantity=3), {201: 16, 409: 4},
                f"{strategy}: answers")
-        expect_exact(audit(redis), strategy, sold=48)
+        expect_exact(audit(stage, redis), strategy, sold=48)
 
 
 @case
@@ -103,7 +103,7 @@ def the_lock_may_live_elsewhere(stage):
             shops[0].put(ITEM, stock=30)
             statuses = order_from_all(shops, 20, strategy=strategy)
             expect(statuses, {201: 30, 409: 10}, f"{strategy} on {url}")
-            expect_exact(audit(redis), f"{strategy} on {url}", sold=30)
+            expect_exact(audit(stage, redis), f"{strategy} on {url}", sold=30)
     expect(redis.cli("keys", "*", db=1), "", "locks on the stock's server")
 
 
@@ -116,7 +116,7 @@ def three_customers_without_a_lock_all_see_49(stage):
     answers = stages.together(3, lambda i: shops[i % 2].order(ITEM))
     expect([(answer.status, answer.json["remaining"]) for answer in answers], [(201, 49)] * 3,
            "answers")
-    expect_twice(audit(redis), 49, [shops[0].port, shops[1].port, shops[0].port], "none")
+    expect_twice(audit(stage, redis), 49, [shops[0].port, shops[1].port, shops[0].port], "none")
 
 
 @case
@@ -124,12 +124,12 @@ def a_process_mutex_is_enough_for_one_instance_and_not_for_two(stage):
     redis, shops = two(stage, "--strategy", "process-mutex", "--wait", "20s", "--work", "1ms")
     shops[0].put(ITEM, stock=200)
     expect(shops[0].order_at_once(200, ITEM), {201: 200}, "one instance")
-    books = audit(redis)
+    books = audit(stage, redis)
     expect_exact(books, "one instance", sold=200)
     expect(books.left, 0, "left")
     shops[0].put(ITEM, stock=200)
     expect(order_from_all(shops, 100), {201: 200}, "two instances")
-    books = audit(redis)
+    books = audit(stage, redis)
     expect_true(books.left > 0 and books.duplicates, f"two instances oversell: {books}")
 
 
@@ -164,7 +164,7 @@ def an_order_of_four_leases_is_renewed_every_third_and_not_after(stage):
             expect_true(owner(redis) == holder or first.done(), f"{strategy}: held to the end")
             threading.Event().wait(0.1)
         expect((first.result().status, second.result().status), (201, 201), f"{strategy}: answers")
-        expect_exact(audit(redis), strategy, sold=2)
+        expect_exact(audit(stage, redis), strategy, sold=2)
         return redis, monitor
 
     def check(stage, strategy):

@@ -6,7 +6,7 @@ last piece: split.py --flashsale FILE"""
 import sys
 
 import stage as stages
-from books import ITEM, LOCK, audit, expect_exact, inside, order_later
+from books import ITEM, LOCK, audit, expect_exact, inside, order_later, read
 from stage import expect, expect_true, until
 
 CASES, case = stages.cases()
@@ -59,9 +59,10 @@ def put_splits_anew_and_forgets_the_old_segments(stage):
     shop.put(ITEM, stock=30, segments=3)
     expect(segments(shop), [(f"{ITEM}_{i}", 10) for i in range(3)], "three segments")
     expect(sorted(redis.cli("keys", "*").split()),
-           sorted([ITEM, f"initial:{ITEM}", *(f"{ITEM}_{i}" for i in range(3))]), "keys")
+           sorted([ITEM, f"initial:{ITEM}", f"sale:{ITEM}", *(f"{ITEM}_{i}" for i in range(3))]),
+           "keys")
     expect(shop.order_at_once(35, ITEM), {201: 30, 409: 5}, "orders after that")
-    expect_exact(audit(redis), "split anew", sold=30)
+    expect_exact(audit(stage, redis), "split anew", sold=30)
     shop.put(ITEM, stock=7)
     expect(redis.cli("get", ITEM), "7", "the stock, in one piece again")
     expect(shop.order_at_once(9, ITEM), {201: 7, 409: 2}, "orders on the whole stock")
@@ -87,7 +88,7 @@ def orders_take_turns_and_fall_over_to_the_last_piece(stage):
     expect([shops[0].order(ITEM).json["order"] for _ in range(6)],
            [f"{ITEM}_{i}-1" for i in range(5)] + [f"{ITEM}_0-2"], "the segments take turns")
     expect(order_from_all(shops, 60), {201: 97, 409: 23}, "answers")
-    books = audit(redis)
+    books = audit(stage, redis)
     expect_exact(books, "two instances", sold=103)
     expect(books.left, 0, "left")
 
@@ -114,10 +115,10 @@ def one_segment_that_is_held_does_not_stop_the_others(stage):
     inside(slow)
     expect(redis.cli("keys", f"{LOCK}*", db=1), f"{LOCK}:{ITEM}_0", "the lock of its segment")
     others = stages.in_background(other.order_at_once, 4, ITEM)  # one for each segment
-    until(lambda: audit(redis).sold == 3, "three are sold meanwhile")
+    until(lambda: read(redis).sold == 3, "three are sold meanwhile")
     expect_true(not first.done(), "the slow one is still inside")
     expect((first.result().status, others.result()), (201, {201: 4}), "answers in the end")
-    expect_exact(audit(redis), "a slow segment", sold=5)
+    expect_exact(audit(stage, redis), "a slow segment", sold=5)
 
 
 @case
@@ -130,7 +131,7 @@ def an_order_for_several_takes_them_from_one_segment_or_none(stage):
     answer = shop.order(ITEM, quantity=4)
     expect((answer.status, answer.json["remaining"]), (409, 3), "four, where three are left")
     expect(shop.order(ITEM, quantity=3).status, 201, "three from the third")
-    expect_exact(audit(redis), "several pieces", sold=11)
+    expect_exact(audit(stage, redis), "several pieces", sold=11)
 
 
 @case
@@ -143,7 +144,7 @@ def a_split_item_is_refused_to_other_strategies(stage):
         expect(answer.status, 409, f"{strategy} ({answer})")
         expect_true(f"the stock of {ITEM} is split; order with ?strategy=split" in answer.text,
                     f"{strategy}: {answer}")
-    expect_exact(audit(redis), "nothing", sold=0)
+    expect_exact(audit(stage, redis), "nothing", sold=0)
 
 
 @case
@@ -159,7 +160,7 @@ def an_item_in_one_piece_is_one_segment_under_the_ordinary_lock(stage):
     expect(other.order(ITEM, user="u1").status, 409, "the third")
     statuses = order_from_all([slow, other], 5, strategy="pawl", user="u2")
     expect(statuses, {201: 2, 409: 8}, "another user, under pawl")
-    expect_exact(audit(redis), "one segment", sold=4)
+    expect_exact(audit(stage, redis), "one segment", sold=4)
 
 
 @case
@@ -176,13 +177,13 @@ def put_in_the_middle_of_the_sale_leaves_the_books_right(stage):
         return statuses
     customers = stages.in_background(lambda: stages.together(12, customer))
     for count in (6, 1, 3, 2, 4):
-        before = audit(redis, further).sold
-        until(lambda b=before: audit(redis, further).sold > b + 20, "it sells")
+        before = read(redis, further).sold
+        until(lambda b=before: read(redis, further).sold > b + 20, "it sells")
         shops[0].put(ITEM, stock=700, segments=count)
-    until(lambda: audit(redis, further).left == 0, "all are sold")
+    until(lambda: read(redis, further).left == 0, "all are sold")
     ends.append(True)
     statuses = sum(customers.result(), [])
-    expect_exact(audit(redis, further), "split anew under load", sold=700)
+    expect_exact(audit(stage, redis, further), "split anew under load", sold=700)
     expect(set(statuses) - {201, 409, 503}, set(), "other answers")
     expect_true(statuses.count(503) <= 12 * 5, f"{statuses.count(503)} were told to come back")
 
@@ -200,7 +201,7 @@ def segments_lie_on_several_servers(stage):
     expect([server.cli("get", f"{ITEM}_{i}") for i, server in enumerate(servers)],
            ["21", "20", "20"], "the first segments, each on its server")
     expect(order_from_all(shops, 60), {201: 101, 409: 19}, "answers")
-    expect_exact(audit(*servers), "three servers", sold=101)
+    expect_exact(audit(stage, *servers), "three servers", sold=101)
     item = shops[1].item(ITEM)
     expect((item["stock"], item["sold"]), (0, 101), "as the shop shows it")
     shops[0].put(ITEM, stock=4, segments=2)
@@ -220,7 +221,7 @@ def a_segment_server_that_is_away_and_comes_back(stage):
     further.start()
     until(lambda: [shop.order(ITEM).status for _ in range(2)] == [201, 201], "both sell again")
     until(lambda: shop.order(ITEM).status == 409, "sold out")
-    expect_exact(audit(redis, further), "a server that came back", sold=20)
+    expect_exact(audit(stage, redis, further), "a server that came back", sold=20)
 
 
 @case

@@ -153,14 +153,15 @@ def redis_freezes_over_the_answer(stage):
     redis = stage.redis()
     shop = stage.serve(redis, "--strategy", "none", "--work", "500ms")
     shop.put("10001", stock=5)
+    expect(shop.order("10001").status, 201, "an order before, after which Redis knows the script")
     order = stages.in_background(shop.order, "10001")
-    until(lambda: shop.metrics()["flashsale_lock_wait_seconds_count"] == 1, "it is inside")
+    until(lambda: shop.metrics()["flashsale_lock_wait_seconds_count"] == 2, "it is inside")
     redis.process.signal(signal.SIGSTOP)
     answer = order.result(20)
     redis.process.signal(signal.SIGCONT)
     expect((answer.status, answer.json["error"]), (503, "unknown"), "the answer")
     expect(answer.headers["Retry-After"], None, "Retry-After")
-    until(lambda: shop.item("10001")["sold"] == 1, "it was recorded nevertheless")
+    until(lambda: shop.item("10001")["sold"] == 2, "it was recorded nevertheless")
 
 
 # ===== SIGTERM =====

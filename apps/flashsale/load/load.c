@@ -320,8 +320,9 @@ static bool record(const struct target *target, const struct report *report)
 
 /* ===== The command ===== */
 
-/* Until when it was sold, and how long nothing was. Unless somebody was told "sold out", the time
- * after the last sale was time to sell, too. */
+/* How long it was sold, and how long nothing was. Unless somebody was told "sold out", the time
+ * after the last sale was time to sell, too; but not what follows the time given by --for: then
+ * those that were under way are only waited for. */
 static void judge_time(struct load_run *run, struct report *report)
 {
     const int64_t sold_us = atomic_load(&run->last_sold_us);
@@ -329,7 +330,12 @@ static void judge_time(struct load_run *run, struct report *report)
     const bool ran_out = report->outcome->answers[ANSWER_SOLD_OUT] > 0;
     const int64_t until_us = ran_out || ended_us < sold_us ? sold_us : ended_us;
     const int64_t tail_us = until_us - sold_us;
-    report->selling_seconds = (double)(until_us - atomic_load(&run->begun_us)) / 1e6;
+    int64_t selling_us = until_us - atomic_load(&run->begun_us);
+    if (run->plan->for_us > 0 && selling_us > run->plan->for_us) {
+        selling_us = run->plan->for_us;
+    }
+    report->sold_in_time = atomic_load(&run->sold_in_time);
+    report->selling_seconds = (double)selling_us / 1e6;
     report->stuck_us = atomic_load(&run->longest_us);
     report->stuck_us = tail_us > report->stuck_us ? tail_us : report->stuck_us;
 }

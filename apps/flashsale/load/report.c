@@ -46,8 +46,7 @@ static const struct {
 
 double report_rate(const struct report *report)
 {
-    const double sold = (double)report->outcome->answers[ANSWER_SOLD];
-    return report->selling_seconds > 0 ? sold / report->selling_seconds : 0;
+    return report->selling_seconds > 0 ? (double)report->sold_in_time / report->selling_seconds : 0;
 }
 
 static const struct histogram *telling(const struct outcome *outcome)

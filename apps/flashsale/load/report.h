@@ -26,6 +26,7 @@ struct report {
     size_t shops;
     const struct outcome *outcome;
     double seconds;         /* to the last answer */
+    int64_t sold_in_time;   /* orders, within these: */
     double selling_seconds; /* to the last sale, if it ran out */
     int64_t stuck_us;       /* the longest time in which nothing was sold */
     int64_t unanswered;     /* under way when it was interrupted */

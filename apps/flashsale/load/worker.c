@@ -175,7 +175,11 @@ static void note_end(struct load_run *run, int64_t at_us)
 
 static void note_sale(struct load_run *run, int64_t at_us)
 {
+    const int64_t for_us = run->plan->for_us;
     atomic_fetch_add_explicit(&run->sold, 1, memory_order_relaxed);
+    if (for_us == 0 || at_us - atomic_load(&run->begun_us) <= for_us) {
+        atomic_fetch_add_explicit(&run->sold_in_time, 1, memory_order_relaxed);
+    }
     const int64_t gap_us = at_us - atomic_exchange(&run->last_sold_us, at_us);
     int64_t longest_us = atomic_load_explicit(&run->longest_us, memory_order_relaxed);
     while (gap_us > longest_us &&

@@ -35,6 +35,7 @@ struct load_run {
     atomic_int_least64_t given; /* orders given out */
     atomic_int_least64_t ended; /* answered, or failed */
     atomic_int_least64_t sold;
+    atomic_int_least64_t sold_in_time; /* before for_us was over */
     atomic_int_least64_t connected;    /* connections made, before the first order */
     atomic_int_least64_t last_sold_us; /* on the clock of now_us() */
     atomic_int_least64_t longest_us;   /* the longest time in which nothing was sold */

@@ -63,6 +63,7 @@ struct order {
     int64_t remaining;
     char segment[ITEM_SIZE + 8]; /* the key that was sold from; the item's id unless it is split */
     char why[200];
+    bool changed; /* refused because the item is not, or no longer, what it was taken for */
 
     /* In between. */
     struct shop *shop;

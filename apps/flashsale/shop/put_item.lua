@@ -30,6 +30,7 @@ elseif redis.call('TYPE', id).ok == 'list' then
     end
 end
 forget(id)
+redis.call('INCR', 'sale:' .. id) -- orders that are inside write nothing back any more
 for _, buyers in ipairs(redis.call('KEYS', 'buyers:*:' .. id)) do
     redis.call('DEL', buyers)
 end

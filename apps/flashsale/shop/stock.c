@@ -7,6 +7,7 @@
 #include "shop/stock.h"
 
 #include "common/clock.h"
+#include "embedded.h"
 #include "shop/inside.h"
 
 #include <inttypes.h>
@@ -67,13 +68,18 @@ void order_not_sold(struct order *order, const char *what, int64_t n, int64_t st
             "at most %" PRId64 " for each user (?user=), who has %" PRId64 " already", n, stock);
     } else {
         order->end = ORDER_REFUSED;
+        order->changed = true;
         snprintf(order->why, sizeof order->why,
-            "the stock of %s is split; order with ?strategy=split, or PUT the item anew",
+            strcmp(what, "changed") == 0
+                ? "%s was set anew while this order was inside; order again"
+                : "the stock of %s is split; order with ?strategy=split, or PUT the item anew",
             order->item);
     }
 }
 
 /* ===== Read and check ===== */
+
+enum { READS = 4 };
 
 /* The user's limit and what the user has bought, from the answers to GET per_user and HGET buyers.
  */
@@ -102,33 +108,33 @@ static bool check_user(struct order *order, const redisReply *limit, const redis
     return true;
 }
 
-static bool judge(struct order *order, redisReply *const replies[3], int64_t *stock_out)
+static bool judge(struct order *order, redisReply *const replies[READS], struct stock_reading *out)
 {
     const redisReply *stock = replies[0];
     if (stock->type == REDIS_REPLY_ERROR && strncmp(stock->str, "WRONGTYPE", 9) == 0) {
-        order->end = ORDER_REFUSED;
-        snprintf(order->why, sizeof order->why,
-            "the stock of %s is split; order with ?strategy=split, or PUT the item anew",
-            order->item);
+        order_not_sold(order, "split", 0, 0);
         return false;
     }
     if (stock->type == REDIS_REPLY_NIL) {
         order->end = ORDER_UNKNOWN_ITEM;
         return false;
     }
-    if (!redis_number(stock, stock_out)) {
+    if (!redis_number(stock, &out->stock)) {
         order_unavailable(order, stock);
         return false;
     }
-    order->remaining = *stock_out;
-    if (*stock_out < order->quantity) {
+    snprintf(out->sale, sizeof out->sale, "%s",
+        replies[3]->type == REDIS_REPLY_STRING ? replies[3]->str : "");
+    order->remaining = out->stock;
+    if (out->stock < order->quantity) {
         order->end = ORDER_SOLD_OUT;
         return false;
     }
     return check_user(order, replies[1], replies[2]);
 }
 
-bool stock_check(struct stock_link link, struct order *order, const char *key, int64_t *stock_out)
+bool stock_check(
+    struct stock_link link, struct order *order, const char *key, struct stock_reading *out)
 {
     if (!redis_ready(link.context, link.place, link.place->db)) {
         order_unavailable(order, NULL);
@@ -138,21 +144,22 @@ bool stock_check(struct stock_link link, struct order *order, const char *key, i
     redisAppendCommand(context, "GET %s", key);
     redisAppendCommand(context, "GET per_user:%s", order->item);
     redisAppendCommand(context, "HGET buyers:%s:%s %s", order->activity, order->item, order->user);
-    redisReply *replies[3] = {NULL, NULL, NULL};
+    redisAppendCommand(context, "GET sale:%s", order->item);
+    redisReply *replies[READS] = {NULL};
     bool answered = true;
-    for (int i = 0; i < 3 && answered; i++) {
+    for (int i = 0; i < READS && answered; i++) {
         void *reply = NULL;
         answered = redisGetReply(context, &reply) == REDIS_OK;
         replies[i] = reply;
     }
     bool good = false;
     if (answered) {
-        good = judge(order, replies, stock_out);
+        good = judge(order, replies, out);
     } else {
         order_unavailable(order, NULL);
         redis_drop(link.context);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < READS; i++) {
         freeReplyObject(replies[i]);
     }
     return good;
@@ -172,60 +179,47 @@ void order_record_write(const struct order *order, const char *key, struct order
         order->ticket.token);
 }
 
-/* The answer to EXEC: the second of its replies is how many orders are recorded now. */
-static void read_exec(
-    struct order *order, const redisReply *exec, const char *key, int64_t remaining)
-{
-    if (exec->type == REDIS_REPLY_ARRAY && exec->elements >= 2 &&
-        exec->element[1]->type == REDIS_REPLY_INTEGER) {
-        order_sold(order, key, exec->element[1]->integer, remaining);
-    } else {
-        order_unavailable(order, exec);
-    }
-}
-
-void stock_write_back(
-    struct stock_link link, struct order *order, const char *key, int64_t remaining)
+void stock_write_back(struct stock_link link, struct order *order, const char *key,
+    const struct stock_reading *reading, bool compare)
 {
     if (!redis_ready(link.context, link.place, link.place->db)) {
         order_unavailable(order, NULL);
         return;
     }
+    const int64_t remaining = reading->stock - order->quantity;
     struct order_record record;
+    char rest[24];
+    char before[24] = "";
+    char quantity[24];
     order_record_write(order, key, &record);
-    redisContext *context = *link.context;
-    int due = 4;
-    redisAppendCommand(context, "MULTI");
-    redisAppendCommand(context, "SET %s %" PRId64, key, remaining);
-    redisAppendCommand(
-        context, "RPUSH orders:%s %s%" PRId64 "%s", key, record.head, remaining, record.tail);
-    if (order->user[0] != '\0') {
-        redisAppendCommand(context, "HINCRBY buyers:%s:%s %s %" PRId64, order->activity,
-            order->item, order->user, order->quantity);
-        due++;
+    snprintf(rest, sizeof rest, "%" PRId64, remaining);
+    snprintf(quantity, sizeof quantity, "%" PRId64, order->quantity);
+    if (compare) {
+        snprintf(before, sizeof before, "%" PRId64, reading->stock);
     }
-    redisAppendCommand(context, "EXEC");
-    for (int i = 0; i < due; i++) {
-        void *reply = NULL;
-        if (redisGetReply(context, &reply) != REDIS_OK) {
-            order_unknown(order);
-            redis_drop(link.context);
-            return;
-        }
-        if (i == due - 1) {
-            read_exec(order, reply, key, remaining);
-        }
-        freeReplyObject(reply);
+    const char *const arguments[] = {key, order->item, reading->sale, before, rest, record.head,
+        record.tail, order->user, order->activity, quantity};
+    redisReply *reply = redis_run(link.context, link.place, link.place->db,
+        &embedded_shop_write_back_lua, 1, sizeof arguments / sizeof arguments[0], arguments);
+    if (reply == NULL) {
+        order_unknown(order);
+    } else if (reply->type != REDIS_REPLY_INTEGER) {
+        order_unavailable(order, reply);
+    } else if (reply->integer == 0) {
+        order_not_sold(order, "changed", 0, reading->stock);
+    } else {
+        order_sold(order, key, reply->integer, remaining);
     }
+    freeReplyObject(reply);
 }
 
 void sell_naively(struct seller *seller, struct order *order)
 {
-    int64_t stock = 0;
+    struct stock_reading reading;
     const struct stock_link link = seller_stock_link(seller);
-    if (!stock_check(link, order, order->item, &stock)) {
+    if (!stock_check(link, order, order->item, &reading)) {
         return;
     }
     shop_work(seller->shop, order);
-    stock_write_back(link, order, order->item, stock - order->quantity);
+    stock_write_back(link, order, order->item, &reading, false);
 }

@@ -17,19 +17,20 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_SIZE = 24, READ_ARGUMENTS = 5, WRITE_ARGUMENTS = 8 };
+enum { NUMBER_SIZE = 24, READ_ARGUMENTS = 5, WRITE_ARGUMENTS = 9 };
 
 /* What both scripts are told. */
 struct numbers {
     char token[NUMBER_SIZE];
     char quantity[NUMBER_SIZE];
     char remaining[NUMBER_SIZE];
+    char sale[SALE_SIZE];
 };
 
 /* Whether the answer begins with this word; if not, the order ends accordingly. */
 static bool says(struct order *order, redisReply *reply, const char *word)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3) {
         order_unavailable(order, reply);
         return false;
     }
@@ -64,6 +65,7 @@ static bool fenced_read(
     const bool read = says(order, reply, "read");
     if (read) {
         *stock_out = reply->element[2]->integer;
+        snprintf(numbers->sale, sizeof numbers->sale, "%.23s", reply->element[3]->str);
     }
     freeReplyObject(reply);
     return read;
@@ -79,7 +81,7 @@ static void fenced_write(struct seller *seller, struct order *order, struct numb
         return;
     }
     const char *const arguments[WRITE_ARGUMENTS] = {order->item, numbers->token, numbers->quantity,
-        order->user, order->activity, numbers->remaining, record.head, record.tail};
+        order->user, order->activity, numbers->remaining, record.head, record.tail, numbers->sale};
     redisReply *reply = seller_run_on_stock(
         seller, &embedded_strategies_fenced_write_lua, 1, WRITE_ARGUMENTS, arguments);
     if (reply == NULL) {

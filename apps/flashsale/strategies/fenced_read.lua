@@ -6,8 +6,8 @@
 -- KEYS[1]  the item's id
 -- ARGV[1]  the token, ARGV[2] the quantity, ARGV[3] the user or '', ARGV[4] the activity
 --
--- Answers {what, n, stock}: what is 'read', 'unknown', 'sold out', 'limit' (the user may have n and
--- has as many as the third), 'split' or 'fenced' (a later holder was here).
+-- Answers {what, n, stock, sale}: what is 'read' (in that sale), 'unknown', 'sold out', 'limit'
+-- (the user may have n and has as many as the third), 'split' or 'fenced': a later holder was here.
 local id, token, quantity, user = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local kind = redis.call('TYPE', id).ok
 if kind == 'none' then
@@ -31,4 +31,4 @@ if limit > 0 then
         return {'limit', limit, bought}
     end
 end
-return {'read', 0, stock}
+return {'read', 0, stock, redis.call('GET', 'sale:' .. id) or ''}

@@ -290,55 +290,23 @@ static enum entry split_enter(struct seller *seller, struct order *order)
     return entry;
 }
 
-static void write_segment(struct seller *seller, struct order *order, struct choice *choice,
-    const char *key, int64_t stock)
-{
-    struct stock_link link = seller_segment_link(seller, choice->item.segments[choice->at].server);
-    struct order_record record;
-    char before[24];
-    char after[24];
-    order_record_write(order, key, &record);
-    snprintf(before, sizeof before, "%" PRId64, stock);
-    snprintf(after, sizeof after, "%" PRId64, stock - order->quantity);
-    if (!redis_ready(link.context, link.place, link.place->db)) {
-        order_unavailable(order, NULL);
-        return;
-    }
-    char quantity[24];
-    snprintf(quantity, sizeof quantity, "%" PRId64, order->quantity);
-    const char *const arguments[] = {key, before, after, record.head, record.tail, order->item,
-        order->user, order->activity, quantity};
-    redisReply *reply = redis_run(link.context, link.place, link.place->db,
-        &embedded_strategies_write_segment_lua, 1, 9, arguments);
-    if (reply == NULL) {
-        order_unknown(order);
-    } else if (reply->type != REDIS_REPLY_INTEGER) {
-        order_unavailable(order, reply);
-    } else if (reply->integer == 0) {
-        order->end = ORDER_UNKNOWN_ITEM; /* of the item that was read there is no such segment */
-    } else {
-        order_sold(order, key, reply->integer, stock - order->quantity);
-    }
-    freeReplyObject(reply);
-}
-
 /* Sell from the segment whose lock is held. */
 static void sell_segment(struct seller *seller, struct order *order, struct choice *choice)
 {
     const struct item_segment *segment = &choice->item.segments[choice->at];
-    int64_t stock = 0;
-    if (!stock_check(seller_segment_link(seller, segment->server), order, segment->key, &stock)) {
+    const struct stock_link link = seller_segment_link(seller, segment->server);
+    struct stock_reading reading;
+    if (!stock_check(link, order, segment->key, &reading)) {
         return;
     }
     shop_work(seller->shop, order);
-    write_segment(seller, order, choice, segment->key, stock);
+    stock_write_back(link, order, segment->key, &reading, true);
 }
 
 /* Whether the item may be another one than was known, or have its pieces elsewhere. */
-static bool is_surprise(const struct order *order, const struct item *before)
+static bool is_surprise(const struct order *order)
 {
-    return order->end == ORDER_SOLD_OUT || order->end == ORDER_UNKNOWN_ITEM ||
-           (order->end == ORDER_REFUSED && before->segment_count == 0);
+    return order->end == ORDER_SOLD_OUT || order->end == ORDER_UNKNOWN_ITEM || order->changed;
 }
 
 /* Take the lock of another segment. false: it is not to be had, and the order has ended. */
@@ -356,22 +324,18 @@ static void split_sell(struct seller *seller, struct order *order)
     struct split *split = strategy_state(seller->shop, order->strategy);
     struct choice *choice = order->ticket.own;
     while (choice->at != NOWHERE) {
-        const bool was_split = choice->item.segment_count > 0;
+        order->changed = false;
         sell_segment(seller, order, choice);
         if (order->end == ORDER_SOLD) {
             remember_rest(split, choice, order->remaining);
         }
-        if (!is_surprise(order, &choice->item)) {
+        if (!is_surprise(order)) {
             return;
         }
         const unsigned next = (unsigned)choice->at + 1;
         let_go(choice);
-        const enum order_end refused = order->end;
         if (!look(seller, order, choice)) {
             return;
-        }
-        if (refused == ORDER_REFUSED && !was_split && choice->item.segment_count == 0) {
-            return; /* by the user's limit */
         }
         choice->at = pick(&choice->item, next, order->quantity);
         order->end = ORDER_SOLD_OUT;
