@@ -168,7 +168,7 @@ static json_t *statuses_json(const struct outcome *outcome)
     json_t *object = json_object();
     for (int status = 0; status < LOAD_STATUSES; status++) {
         if (outcome->statuses[status] > 0) {
-            char key[8];
+            char key[12];
             snprintf(key, sizeof key, "%d", status);
             json_object_set_new(object, key, json_integer((json_int_t)outcome->statuses[status]));
         }
