@@ -51,8 +51,8 @@ def differences(one, other):
 def selftest():
     """A page that was changed alone is noticed."""
     page = "# a\n\n[x](y.md)\n\n| one | 1.5 |\n\n```sh\nrun\n```\n"
-    changed = [page.replace("1.5", "1.6"), page.replace("run", "walk"), page.replace("y.md", "z.md"),
-               page + "\n## b\n"]
+    changed = [page.replace("1.5", "1.6"), page.replace("run", "walk"),
+               page.replace("y.md", "z.md"), page + "\n## b\n"]
     return differences(page, page) == [] and all(differences(page, other) for other in changed)
 
 
