@@ -12,7 +12,7 @@ const { chromium } = createRequire(path.join(process.cwd(), "/"))("playwright-co
 
 const [url, screenshot] = process.argv.slice(2);
 const PATIENCE_MS = 20000;
-const DESK = { width: 1280, height: 960 };
+const DESK = { width: 1200, height: 1000 };
 const PHONE = { width: 390, height: 840 };
 
 let page;
@@ -80,7 +80,7 @@ const cases = {
         await until(async () => (await number("oversold-count")) > 0, "how many");
         if (screenshot) {
             await new Promise((resolve) => setTimeout(resolve, 1000));
-            await page.screenshot({ path: screenshot, fullPage: true });
+            await page.screenshot({ path: screenshot });
         }
     },
 
