@@ -170,6 +170,11 @@ need() {
         tmux | zsh | fish | less | wrk) has_command "$what" || missing_packages+=("$what") ;;
         vi) has_command vi || missing_packages+=(vim-tiny) ;;
         java) has_command java && has_command javac || missing_packages+=(default-jdk-headless) ;;
+        node) has_command node && has_command npm || missing_packages+=(nodejs npm) ;;
+        chromium)
+            has_command chromium || missing_packages+=(chromium)
+            [[ -d /usr/share/fonts/truetype/dejavu ]] || missing_packages+=(fonts-dejavu-core)
+            ;;
         maven) has_command mvn || missing_packages+=(maven) ;;
         nginx)
             has_nginx ||

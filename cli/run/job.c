@@ -38,13 +38,28 @@ static void child_stopped(struct run_front *front, int number)
     }
 }
 
+static bool has_ended(const siginfo_t *info)
+{
+    return info->si_code != CLD_STOPPED && info->si_code != CLD_CONTINUED;
+}
+
 static void handle_child(struct run_front *front, const siginfo_t *info)
 {
-    const bool ended = info->si_code != CLD_STOPPED && info->si_code != CLD_CONTINUED;
-    if (info->si_pid == front->keeper && ended) {
+    if (info->si_pid == front->keeper && has_ended(info)) {
         front->keeper_reaped = true;
     } else if (info->si_pid == front->tree.child && info->si_code == CLD_STOPPED) {
         child_stopped(front, info->si_status);
+    }
+}
+
+/* Take what was seen, and nothing else. A command that was seen to go on may have ended since: its
+ * end, taken here, would be taken for that, and nobody would ever see it. */
+static void take_event(struct run_front *front, const siginfo_t *seen)
+{
+    const int which = has_ended(seen) ? WEXITED : WSTOPPED | WCONTINUED;
+    siginfo_t info = {.si_pid = 0};
+    if (waitid(P_PID, (id_t)seen->si_pid, &info, which | WNOHANG) == 0 && info.si_pid != 0) {
+        handle_child(front, &info);
     }
 }
 
@@ -59,16 +74,13 @@ static void wait_for_children(struct run_front *front)
         if (waitid(P_ALL, 0, &info, which | WNOWAIT) != 0 || info.si_pid == 0) {
             return;
         }
-        if (info.si_pid == front->tree.child && info.si_code != CLD_STOPPED &&
-            info.si_code != CLD_CONTINUED) {
+        if (info.si_pid == front->tree.child && has_ended(&info)) {
             if (!front->child_ended) {
                 child_ended(front, &info);
             }
             break;
         }
-        if (waitid(P_PID, (id_t)info.si_pid, &info, which) == 0 && info.si_pid != 0) {
-            handle_child(front, &info);
-        }
+        take_event(front, &info);
     }
     /* It may hide the keeper. */
     info.si_pid = 0;

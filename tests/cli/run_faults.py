@@ -67,7 +67,7 @@ def keeper_killed_the_lock_is_gone_at_once(scene):
 
 @case("redis")
 def keeper_killed_the_front_ends_the_tree_before_the_lease(scene):
-    run = scene.shell("--lease", "3", DEAF_TREE)
+    run = scene.shell("--lease", "6", DEAF_TREE)
     os.kill(run.keeper(), signal.SIGKILL)
     expect(run.status(), 76, "exit status")
     expect(scene.redis("exists", "job"), "1", "the key when all has ended")
@@ -97,7 +97,7 @@ def keeper_killed_while_waiting(scene):
 
 @case("redis")
 def keeper_stopped_the_front_ends_the_tree_before_the_lease(scene):
-    run = scene.shell("--lease", "3", DEAF_TREE)
+    run = scene.shell("--lease", "6", DEAF_TREE)
     keeper = run.keeper()
     os.kill(keeper, signal.SIGSTOP)
     until(lambda: not scene.commands(), "the tree is gone")

@@ -27,7 +27,7 @@ def broken_by_an_operator(scene):
     scene.break_lock()
     expect(run.status(), 76, "exit status")
     expect(scene.commands(), [], "left running")
-    expect("is lost" in run.said(), True, f"a sentence: {run.said()}")
+    expect("lost" in run.said(), True, f"a sentence: {run.said()}")
 
 
 @case("file", "redis")
@@ -55,7 +55,7 @@ def lost_and_only_the_release_finds_out(scene):
 def lost_and_nobody_reads_what_we_say(scene):
     reader, writer = full_pipe()
     process = subprocess.Popen(
-        [scene.pawl, "run", "--lease", "1", "job", "-c", READY + "exec sleep 1000"],
+        [scene.pawl, "run", "--lease", "3", "job", "-c", READY + "exec sleep 1000"],
         env=scene.environment, cwd=scene.stage.work, stderr=writer, start_new_session=True)
     os.close(writer)
     scene.await_file("ready")
@@ -64,7 +64,7 @@ def lost_and_nobody_reads_what_we_say(scene):
     with open(reader, "rb") as file:
         said = file.read()
     expect(process.wait(SECONDS_MAX), 76, "exit status")
-    expect(b"is lost" in said, True, "a sentence")
+    expect(b"lost" in said, True, f"a sentence in {said.strip(b'x')}")
 
 
 def full_pipe():
@@ -83,7 +83,7 @@ def full_pipe():
 def keeper_killed_and_nobody_ever_reads_what_we_say(scene):
     reader, writer = full_pipe()
     process = subprocess.Popen(
-        [scene.pawl, "run", "--lease", "3", "job", "-c", READY + "exec sleep 1000"],
+        [scene.pawl, "run", "--lease", "6", "job", "-c", READY + "exec sleep 1000"],
         env=scene.environment, cwd=scene.stage.work, stderr=writer, start_new_session=True)
     os.close(writer)
     scene.await_file("ready")
@@ -158,11 +158,12 @@ def short_outages_do_no_harm(scene):
 
 @case("file", "redis")
 def longest_hold(scene):
-    begin = boottime()
     run = scene.shell("--max-hold", "1.5", DEAF_TREE)
-    expect(run.status(), 76, "exit status")
-    if boottime() - begin > 1.6:
+    begin = boottime()
+    until(lambda: not scene.commands(), "the command has ended")
+    if boottime() - begin > 2:  # how late it is seen depends on the machine
         raise AssertionError("it was held for too long")
+    expect(run.status(), 76, "exit status")
     expect("longest hold" in run.said(), True, f"a sentence: {run.said()}")
     expect(scene.commands(), [], "left running")
     scene.await_free()

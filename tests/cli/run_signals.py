@@ -141,6 +141,20 @@ def stopped_and_continued_without_a_terminal(scene):
     expect(run.status(), 4, "exit status")
 
 
+@case("file")
+def an_end_just_after_a_stop_is_seen(scene):
+    # The command ends after the front has seen that it goes on, and before it has noted that.
+    sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    scene.environment.update(LD_PRELOAD=os.path.join(scene.stage.options.programs, "late_look.so"),
+                             ASAN_OPTIONS=sanitizer)
+    run = scene.run("job", "-c", "kill -STOP $$; until [ -e looked ]; do sleep 0.01; done; exit 4")
+    shell = until(lambda: [pid for pid in scene.commands() if stat_of(pid)[0] == "T"],
+                  "the command is stopped")[0]
+    os.kill(shell, signal.SIGCONT)
+    expect(run.status(), 4, "exit status")
+    scene.await_free()
+
+
 # ===== Children =====
 
 @case("file")

@@ -27,8 +27,8 @@ def case(*engines):
     def register(function):
         def play(scene):
             with tmux.Terminal(scene.stage.directory, scene.environment, columns=100) as terminal:
-                terminal.run(f"cd {scene.stage.work}; clear")
-                terminal.await_screen(lambda rows: rows == ["$"], "an empty screen")
+                terminal.run(f"cd {scene.stage.work}")
+                terminal.clear()
                 function(scene, terminal)
         play.__name__ = function.__name__
         CASES.append((play, engines))
@@ -38,7 +38,7 @@ def case(*engines):
 
 def await_status(terminal, status):
     """The last job's exit status, asked of the shell."""
-    terminal.await_screen(lambda rows: rows[-1:] in (["$"], ["$ "]), "a prompt")
+    terminal.await_prompt()
     terminal.run("echo status=$?")
     terminal.await_text(f"status={status}")
 
@@ -279,7 +279,7 @@ def the_line_fits_a_narrow_terminal(scene, terminal):
 @case("file", "redis")
 def output_into_a_pager(scene, terminal):
     terminal.run("pawl run job -- seq 1000 | less")
-    terminal.await_screen(lambda rows: rows[:2] == ["1", "2"] and rows[-1][0] == ":", "less")
+    terminal.await_screen(lambda rows: rows[:2] == ["1", "2"] and rows[-1][:1] == ":", "less")
     terminal.press("Space")
     terminal.await_screen(lambda rows: rows[:1] == ["24"], "the next page")
     terminal.press("q")

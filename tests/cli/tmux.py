@@ -83,6 +83,27 @@ class Terminal:
     def await_text(self, text):
         return self.await_screen(lambda rows: any(text in row for row in rows), repr(text))
 
+    def await_prompt(self):
+        return self.await_screen(lambda rows: rows[-1:] in (["$"], ["$ "]), "a prompt")
+
+    def clear(self):
+        """An empty screen, at the prompt: nothing on it can be taken for what comes next."""
+        self.run("clear")
+        self.await_screen(lambda rows: rows == ["$"], "an empty screen")
+
+    def await_rest(self, seconds):
+        """The screen, when it has not changed for so long."""
+        end = time.monotonic() + SCREEN_SECONDS_MAX
+        rows, since = self.screen(), time.monotonic()
+        while time.monotonic() < since + seconds:
+            if time.monotonic() > end:
+                raise AssertionError("the screen changes all the time")
+            time.sleep(0.05)
+            now = self.screen()
+            if now != rows:
+                rows, since = now, time.monotonic()
+        return rows
+
     def is_alternate(self):
         return self.tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
 

@@ -121,6 +121,8 @@ def strategies_and_results(stage):
     row = {"strategy": "pawl", "sold": 200, "oversold": 0, "rate": 900.5, "shows": "sold exactly"}
     expect(shop.ask("/results/pawl", "PUT", row).status, 200, "PUT")
     expect(shop.ask("/results").json, {"pawl": row}, "results")
+    expect(shop.ask("/results/pawl?under=a%20stop", "PUT", row).status, 200, "PUT, under a fault")
+    expect(shop.ask("/results").json, {"pawl": row, "pawl, a stop": row}, "both results")
     expect_error(shop.ask("/results/magic", "PUT", row), 404, "unknown strategy", "no such row")
     expect_error(shop.ask("/results/pawl", "PUT", "[]"), 400, "bad request", "no object")
 

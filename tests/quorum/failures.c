@@ -219,7 +219,8 @@ static void fewer_than_a_majority_answer(void **state)
     const int64_t start_ms = boottime_ms();
     assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
     assert_true(boottime_ms() - start_ms < 500);
-    assert_non_null(strstr(pawl_last_error(), "no answer within 50 ms"));
+    /* 50 ms, less what passed until it was asked. */
+    assert_non_null(strstr(pawl_last_error(), "no answer within "));
     assert_non_null(strstr(pawl_last_error(), "granted"));
     WAIT_UNTIL(nodes_holding(&nodes) == 0, 2000);
     server_resume(nodes.servers[0]);
@@ -304,7 +305,8 @@ static void one_that_was_not_waited_for(void **state)
     assert_null(strstr(pawl_last_error(), "no answer within"));
     server_pause(nodes.servers[1]);
     assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
-    assert_non_null(strstr(pawl_last_error(), "no answer within 50 ms"));
+    /* 50 ms, less what passed until it was asked. */
+    assert_non_null(strstr(pawl_last_error(), "no answer within "));
 }
 
 /* ===== Callbacks ===== */

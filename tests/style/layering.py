@@ -4,7 +4,7 @@
 
 Includes go down only: pawl.c > compound > core > engine/* > net > base. Engines know core through
 core/engine.h alone, no engine includes another, and only core/engines.c names the engines.
-Programs (cli, apps, examples, demo, bench) use pawl.h and what lies beside them. Every layer may
+Programs (cli, apps, examples, bench) use pawl.h and what lies beside them. Every layer may
 include pawl.h, which is the vocabulary of all. The command has layers of its own: main.c and
 commands.h > the subcommands' folders, none of which includes another > common > line > text. So has
 the flash sale: main.c and commands.h > up > load > audit > serve > strategies > shop > common, with
@@ -23,7 +23,7 @@ REGISTRY = "src/core/engines.c"
 PUBLIC = "include/pawl.h"
 GENERATED = {"engine/redis/lua_scripts.h": "src/engine/redis/lua_scripts.h",
              "embedded.h": "apps/flashsale/embedded.h"}
-PROGRAM_DIRS = ("cli", "apps", "examples", "demo", "bench")
+PROGRAM_DIRS = ("cli", "apps", "examples", "bench")
 CLI_LAYERS = {"text": 0, "line": 1, "common": 2}  # the other folders are subcommands, above these
 CLI_TABLE = "cli/commands.h"
 SALE = "apps/flashsale/"

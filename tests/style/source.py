@@ -240,7 +240,7 @@ def check_script(root, path, offences):
 
 def script_files(root):
     found = tree.files(root, SCRIPT_DIRS, SCRIPT_SUFFIXES)
-    programs = ("src", "bench", "examples", "demo", "cli", "apps")
+    programs = ("src", "bench", "examples", "cli", "apps")
     found += tree.files(root, programs, ("CMakeLists.txt",))
     found += tree.files(root, ("src", "apps"), (".lua",))
     found += [p for p in tree.files(root, ("scripts", ".ci")) if "." not in os.path.basename(p)]

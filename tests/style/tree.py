@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-C_DIRS = ("include", "src", "cli", "apps", "tests", "bench", "examples", "demo")
+C_DIRS = ("include", "src", "cli", "apps", "tests", "bench", "examples")
 C_SUFFIXES = (".c", ".h")
 
 

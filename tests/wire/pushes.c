@@ -262,6 +262,32 @@ static void garbage_on_the_push_connection(void **state)
     assert_one_command_connection();
 }
 
+/* Whatever ended the command connection may have ended this one without a word: it is asked. */
+static void silent_after_the_other_was_lost(void **state)
+{
+    (void)state;
+    start_waiting();
+    WAIT_UNTIL(has_subscribed(1), 3000);
+    wait_for_second_question();
+    scripted_play(scripted, "ON EVALSHA ...\nRESET\nEXPECT PING"); /* and no answer */
+    WAIT_UNTIL(has_subscribed(2), 5000);
+    assert_true(free_it(true) < 700);
+}
+
+static void alive_after_the_other_was_lost(void **state)
+{
+    (void)state;
+    start_waiting();
+    WAIT_UNTIL(has_subscribed(1), 3000);
+    wait_for_second_question();
+    scripted_play(scripted, "ON EVALSHA ...\nRESET");
+    WAIT_UNTIL(scripted_count(scripted, "PING") == 1, 5000);
+    assert_true(free_it(true) < 700);
+    char *order = talk_order(2);
+    assert_string_equal(order, "HELLO SUBSCRIBE PING");
+    free(order);
+}
+
 /* A waiter that leaves takes its subscription back, after a while, on the same connection. */
 static void who_leaves_unsubscribes(void **state)
 {
@@ -296,6 +322,8 @@ int main(void)
         WAITING(closed_again_and_again),
         WAITING(closed_after_the_confirmation),
         WAITING(garbage_on_the_push_connection),
+        WAITING(silent_after_the_other_was_lost),
+        WAITING(alive_after_the_other_was_lost),
         WAITING(who_leaves_unsubscribes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

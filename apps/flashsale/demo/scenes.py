@@ -19,6 +19,7 @@ class Scale:
     clients: int
     lease_ms: int
     wait_ms: int
+    orders: int = 0
 
 
 @dataclasses.dataclass
@@ -61,7 +62,13 @@ def stuck(result):
 
 
 def overflowed(result):
-    return result.victim[0] == 500 and "stack" in str(result.victim[1])
+    """Who waits too long does not get an answer but a crash: 500."""
+    return result.load["statuses"].get("500", 0) > 0
+
+
+def waits_for_the_lease(result):
+    """Exact, but the whole shop stands still until a lease has ended."""
+    return result.exact and result.stuck_ms > 300
 
 
 def late_write_refused(result):
@@ -72,21 +79,23 @@ def late_write_refused(result):
 # ===== How a scene goes =====
 
 def under_load(shop, strategy, scale, urls=None):
-    """Everybody comes at once; a few more than there are pieces."""
-    return shop.load(strategy, scale.clients, scale.stock * 5 // 4, urls), None
+    """Everybody comes at once."""
+    return shop.load(strategy, scale.clients, scale.orders, urls), None
 
 
-def with_victim(fault, leases):
+def with_victim(fault, leases, in_gap=False, before=None):
     """A fault strikes one order inside the lock at the first instance; the others come to the
     second one meanwhile."""
     def play(shop, strategy, scale):
         victim_url, other_url = shop.urls
-        shop.arm(victim_url, fault, f"{scale.lease_ms * leases}ms")
+        if before:
+            before(shop, other_url, strategy, scale)
+        shop.arm(victim_url, fault, int(scale.lease_ms * leases), in_gap)
         answers = []
         victim = threading.Thread(
             target=lambda: answers.append(shop.order(victim_url, ITEM, strategy)))
         victim.start()
-        until(lambda: answers or has_struck(shop, victim_url, fault), f"{fault} strikes")
+        until(lambda: answers or shop.has_struck(victim_url), f"{fault} strikes")
         load, _ = under_load(shop, strategy, scale, [other_url])
         victim.join()
         until(lambda: shop.is_well(victim_url), "the first instance is back")
@@ -94,10 +103,15 @@ def with_victim(fault, leases):
     return play
 
 
-def has_struck(shop, url, fault):
-    """Whether the fault has struck: the instance is gone, does not answer, or says so."""
-    status, answer = shop.ask("GET", "/faults", url=url, seconds=0.2)
-    return status == 0 or fault in answer.get("struck", "")
+def sells_a_few(shop, url, strategy, _scale):
+    """The other instance has sold something before, and its renewals go on."""
+    for _ in range(3):
+        shop.order(url, ITEM, strategy)
+
+
+def is_slow_too(shop, url, _strategy, scale):
+    """The next holder takes its time as well, though less than its lease."""
+    shop.arm(url, "slow", int(scale.lease_ms * 0.8))
 
 
 def with_server_fault(fault, undo=None):
@@ -116,11 +130,11 @@ def with_failover(shop, strategy, scale):
     """One order is inside when the lock's master dies before it has replicated; the others come
     to the server that was promoted."""
     victim_url, other_url = shop.urls
-    shop.arm(victim_url, "slow", f"{scale.lease_ms * 2}ms")
+    shop.arm(victim_url, "slow", scale.lease_ms * 4)  # the replica needs one to forget
     answers = []
     victim = threading.Thread(target=lambda: answers.append(shop.order(victim_url, ITEM, strategy)))
     victim.start()
-    until(lambda: answers or has_struck(shop, victim_url, "slow"), "one is inside")
+    until(lambda: answers or shop.has_struck(victim_url), "one is inside")
     shop.arm(other_url, "failover")
     load, _ = under_load(shop, strategy, scale, [other_url])
     victim.join()
@@ -138,8 +152,12 @@ class Scene:
 
 
 LOAD = ("load", under_load)
-DIES = ("a seller dies inside", with_victim("die", 0))
-SLOW = ("an order of 3 leases", with_victim("slow", 3))
+DIES = ("a seller dies inside", with_victim("die", 1))
+DIES_AFTER_SALE = ("a seller dies inside", with_victim("die", 1, before=sells_a_few))
+DIES_IN_GAP = ("dies between the two", with_victim("die", 1, in_gap=True))
+SHORT = ("an order of half a lease", with_victim("slow", 0.5))
+SLOW = ("an order of 2 leases", with_victim("slow", 2))
+SLOW_IN_GAP = ("a pause in the gap", with_victim("slow", 1.4, in_gap=True, before=is_slow_too))
 STOPPED = ("stopped for 3 leases", with_victim("stop", 3))
 ONE_DOWN = ("a lock server down", with_server_fault("lock-server-down", "lock-server-up"))
 RESTART = ("Redis restarts", with_server_fault("redis-restart"))
@@ -149,21 +167,21 @@ SCENES = [
     Scene("none", *LOAD, oversold, "everybody reads the same stock"),
     Scene("process-mutex", *LOAD, oversold, "one mutex in each process: two mutexes"),
     Scene("setnx-once", *LOAD, turned_away, "customers sent away, with pieces left"),
-    Scene("setnx-recursive", *DIES, stuck, "each retry a frame, until the stack is full"),
+    Scene("setnx-recursive", *DIES, overflowed, "each retry a frame, until the stack is full"),
     Scene("setnx-sleep", *LOAD, sold_exactly, "exact, but wakes late"),
     Scene("setnx-sleep", *DIES, stuck, "a dead seller's key stays for ever"),
     Scene("setnx-spin", *LOAD, sold_exactly, "exact, at the price of asking without a pause"),
-    Scene("setnx-expire", *DIES, stuck, "dead between SETNX and EXPIRE"),
+    Scene("setnx-expire", *DIES_IN_GAP, stuck, "dead between SETNX and EXPIRE"),
     Scene("set-nx-ex", *DIES, sold_exactly, "a dead seller costs one lease"),
     Scene("set-nx-ex", *SLOW, oversold, "deletes the next one's lock"),
-    Scene("owner-check", *SLOW, oversold, "the lease ends before the order does"),
-    Scene("owner-shared", *LOAD, turned_away, "nobody recognizes the own lock"),
+    Scene("owner-check", *SLOW_IN_GAP, oversold, "checks its lock, deletes the next one's"),
+    Scene("owner-shared", *LOAD, waits_for_the_lease, "nobody recognizes the own lock"),
     Scene("lua-release", *SLOW, oversold, "released rightly, held too briefly"),
-    Scene("reentry-flag", *LOAD, oversold, "the inner release frees the outer lock"),
+    Scene("reentry-flag", *SHORT, oversold, "the inner release frees the outer lock"),
     Scene("reentrant", *LOAD, sold_exactly, "taken again, counted"),
     Scene("reentrant", *SLOW, oversold, "still a lease that ends too early"),
     Scene("renew-inline", *LOAD, stuck, "renews, and never sells"),
-    Scene("renew-ownerless", *DIES, stuck, "the living renew the dead one's lock"),
+    Scene("renew-ownerless", *DIES_AFTER_SALE, stuck, "the living renew the dead one's lock"),
     Scene("renewed", *LOAD, sold_exactly, "the best by hand; sleeps 50 ms between tries"),
     Scene("renewed", *SLOW, sold_exactly, "held to the end of a long order"),
     Scene("renewed", *STOPPED, oversold, "who is stopped cannot renew"),
@@ -175,6 +193,7 @@ SCENES = [
     Scene("pawl-handoff", *LOAD, sold_exactly, "passed on inside the process"),
     Scene("pawl-fair", *LOAD, sold_exactly, "in the order of arrival"),
     Scene("pawl-fenced", *STOPPED, late_write_refused, "the late write is refused by its token"),
+    Scene("pawl-fenced", *FAILOVER, late_write_refused, "the new master's token is greater"),
     Scene("pawl-multi", *LOAD, sold_exactly, "all of three servers"),
     Scene("pawl-multi", *ONE_DOWN, stuck, "one server down stops the sale"),
     Scene("redlock", *LOAD, sold_exactly, "two of three servers"),
@@ -192,6 +211,9 @@ def play(shop, scene, scale):
         until(lambda url=url: shop.is_well(url), f"{url} is well")
     more = {"segments": scene.segments} if scene.segments else {}
     shop.put(ITEM, scale.stock, **more)
+    # A few more orders than pieces; but where nobody is served, each waits for --wait.
+    waits = scene.prediction in (stuck, overflowed)
+    scale = dataclasses.replace(scale, orders=scale.clients if waits else scale.stock * 5 // 4)
     load, victim = scene.play(shop, scene.strategy, scale)
     audit = settled(shop)
     return Result(scene.strategy, scene.fault, audit["sold"], audit["oversold"], load["stuck_ms"],

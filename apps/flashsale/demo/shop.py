@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.parse
 
@@ -33,14 +34,22 @@ class Shop:
 
     def __init__(self, program, options):
         self.program = program
+        # What it says while things break is for those who look into it.
+        self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
         self.process = subprocess.Popen([program, "up", "--json", *options],
-                                        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.log,
+                                        stdin=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
         if not line:
-            raise ShopError("flashsale up did not start; it says why above")
+            raise ShopError(f"flashsale up did not start: {self.said()}")
         self.places = json.loads(line)
         self.urls = [instance["url"] for instance in self.places["instances"]]
         self.stock_url = self.places["stock"]["url"]
+
+    def said(self):
+        """The end of what it said on stderr."""
+        self.log.seek(0)
+        return "".join(self.log.readlines()[-8:])
 
     def close(self):
         """End it, with all that it started."""
@@ -74,11 +83,18 @@ class Shop:
     def order(self, url, item, strategy):
         return self.ask("POST", f"/items/{item}/orders?strategy={strategy}", url=url)
 
-    def arm(self, url, fault, duration="0s"):
-        """Let a fault strike at the instance's next order inside the lock."""
-        status, answer = self.ask("POST", f"/faults/{fault}?for={duration}", url=url)
-        if status not in (200, 202):
+    def arm(self, url, fault, lasts_ms=1, in_gap=False):
+        """Let a fault strike: at the instance's next order inside the lock, or a server at once."""
+        where = "&in=gap" if in_gap else ""
+        status, answer = self.ask("POST", f"/faults/{fault}?for={lasts_ms}ms{where}", url=url)
+        if status != 200:
             raise ShopError(f"the fault {fault}: {status} {answer}")
+
+    def has_struck(self, url):
+        """Whether a fault that was armed has struck; an instance that is stopped or dead cannot
+        answer."""
+        status, answer = self.ask("GET", "/faults", url=url, seconds=0.2)
+        return status == 0 or answer["armed"] == 0
 
     # ===== By its own commands =====
 

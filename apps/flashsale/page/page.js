@@ -81,11 +81,14 @@ function cell(tag, text) {
 }
 
 function drawResults(results) {
-    const rows = Object.keys(strategies).filter((name) => results[name]).map((name) => {
-        const result = results[name];
+    const place = Object.keys(strategies);
+    const all = Object.values(results)
+        .sort((a, b) => place.indexOf(a.strategy) - place.indexOf(b.strategy));
+    const rows = all.map((result) => {
         const row = document.createElement("tr");
         row.classList.toggle("bad", result.oversold > 0);
-        row.append(cell("td", name), cell("td", number(result.sold)),
+        row.append(cell("td", result.strategy), cell("td", result.under || "load"),
+            cell("td", number(result.sold)),
             cell("td", number(result.oversold)), cell("td", number(Math.round(result.rate))),
             cell("td", Number(result.p99_ms).toFixed(1)), cell("td", result.shows || ""));
         return row;

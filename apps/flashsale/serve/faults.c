@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /faults/{name}: faults of this instance strike at its next order inside the lock; those of
- * servers are asked for at the supervisor's socket, one line for the fault, one for its answer. */
+/* POST /faults/{name}: faults of this instance strike at its next order inside the lock, or with
+ * ?in=gap between two commands that should be one; those of servers are asked for at the
+ * supervisor's socket, one line for the fault, one for its answer. GET /faults says what is
+ * allowed, how many have not struck yet, and what happened last. */
 #include "shop/faults.h"
 #include "common/values.h"
 #include "serve/routes.h"
@@ -95,14 +97,26 @@ static bool read_duration(struct request *request, int64_t *for_us_out)
     return true;
 }
 
+static bool read_place(struct request *request, enum fault_place *place_out)
+{
+    const char *text = request_query(request, "in");
+    *place_out = text != NULL && strcmp(text, "gap") == 0 ? FAULT_IN_GAP : FAULT_AT_WORK;
+    if (text != NULL && *place_out != FAULT_IN_GAP) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+            "in= takes gap: between two commands that should be one; without it, at work");
+        return false;
+    }
+    return true;
+}
+
 static void arm(struct request *request, enum fault fault)
 {
-    int64_t for_us = 0;
+    struct fault_plan plan = {.at = 0};
     char note[FAULT_NOTE_SIZE];
-    if (!read_duration(request, &for_us)) {
+    if (!read_duration(request, &plan.for_us) || !read_place(request, &plan.place)) {
         return;
     }
-    shop_arm_fault(request->shop, fault, 0, for_us);
+    shop_arm_fault(request->shop, fault, plan);
     shop_fault_note(request->shop, note);
     answer_json(
         request, MHD_HTTP_OK, json_pack("{s:s, s:s}", "fault", request->parameter, "note", note));
@@ -148,4 +162,13 @@ json_t *allowed_faults(const struct shop_settings *settings)
         json_array_append_new(names, json_string(server_faults[i]));
     }
     return names;
+}
+
+void handle_faults_get(struct request *request)
+{
+    char note[FAULT_NOTE_SIZE];
+    shop_fault_note(request->shop, note);
+    answer_json(request, MHD_HTTP_OK,
+        json_pack("{s:o, s:i, s:s}", "allowed", allowed_faults(shop_settings(request->shop)),
+            "armed", shop_armed_faults(request->shop), "note", note));
 }

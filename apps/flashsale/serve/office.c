@@ -5,8 +5,11 @@
 #include "common/redis.h"
 
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { RESULT_FIELD_SIZE = 128 };
 
 /* ===== GET /healthz ===== */
 
@@ -74,6 +77,7 @@ void handle_results_get(struct request *request)
     request_at_desk(request, get_results);
 }
 
+/* One row for each strategy, or with ?under= for each strategy and fault. */
 static void put_result(struct seller *seller, struct request *request)
 {
     json_t *row = request_object(request);
@@ -82,9 +86,13 @@ static void put_result(struct seller *seller, struct request *request)
     }
     char *text = json_dumps(row, JSON_COMPACT);
     json_decref(row);
+    const char *under = request_query(request, "under");
+    char field[RESULT_FIELD_SIZE];
+    snprintf(field, sizeof field, "%s%s%s", request->parameter, under != NULL ? ", " : "",
+        under != NULL ? under : "");
     redisReply *reply = NULL;
     if (text != NULL) {
-        reply = seller_ask_stock(seller, "HSET results %s %s", request->parameter, text);
+        reply = seller_ask_stock(seller, "HSET results %s %s", field, text);
     }
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
         answer_text(request, MHD_HTTP_OK, TYPE_JSON, text, strlen(text));

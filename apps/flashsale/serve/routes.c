@@ -20,6 +20,7 @@ static const struct route routes[] = {
     {"PUT", "/results/{}", handle_result_put, NULL},
     {"GET", "/metrics", handle_metrics, NULL},
     {"GET", "/events", handle_events, NULL},
+    {"GET", "/faults", handle_faults_get, NULL},
     {"POST", "/faults/{}", handle_fault, NULL},
     {"GET", "/redis/distributed/lock/inventory/sale", handle_alias, ""},
     {"GET", "/inventory/saleByRedisson", handle_alias, "pawl"},

@@ -21,6 +21,7 @@ void handle_result_put(struct request *request);
 void handle_metrics(struct request *request); /* metrics.c */
 void handle_events(struct request *request);  /* events.c */
 void handle_fault(struct request *request);   /* faults.c */
+void handle_faults_get(struct request *request);
 
 /* The results of runs by strategy, or NULL: Redis does not answer. */
 json_t *read_results(struct seller *seller); /* office.c */

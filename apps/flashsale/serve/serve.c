@@ -53,7 +53,7 @@ static const char help[] =
     "  --slow-at N:DUR     takes so long over this order\n"
     "  --in-gap            these strike between two commands that should be one, where the\n"
     "                      strategy has such a gap (setnx-expire, owner-check)\n"
-    "  --allow-faults      the same by POST /faults/{die,stop,slow}[?for=3s]\n"
+    "  --allow-faults      the same by POST /faults/{die,stop,slow}[?for=3s&in=gap]\n"
     "  --control PATH      where faults of servers are asked for: the socket of `flashsale up`\n"
     "  --stack SIZE        of the process in which setnx-recursive recurses (as it is)\n";
 
@@ -62,6 +62,7 @@ struct serve_options {
     int64_t port, sellers, patience_ms, grace_ms;
     const char *bind, *strategy, *quorum, *segments_on, *stop_at, *slow_at;
     int64_t die_at;
+    bool in_gap;
     char *quorum_copy, *segments_copy; /* what the lists of URLs in `shop` point into */
 };
 
@@ -99,7 +100,7 @@ static int read_line(struct serve_options *options, int argc, char **argv)
         {"die-at", OPTION_NUMBER, &options->die_at, 1, INT64_C(1000000000)},
         {"stop-at", OPTION_TEXT, &options->stop_at, 0, 0},
         {"slow-at", OPTION_TEXT, &options->slow_at, 0, 0},
-        {"in-gap", OPTION_FLAG, &shop->faults_in_gap, 0, 0},
+        {"in-gap", OPTION_FLAG, &options->in_gap, 0, 0},
         {"stack", OPTION_SIZE, &shop->stack_bytes, 64 * 1024, INT64_C(1) << 32},
     };
     const struct option_table table = {.command = "flashsale serve",
@@ -142,23 +143,32 @@ static int read_settings(struct serve_options *options)
 }
 
 /* N:DUR */
-static bool arm(struct shop *shop, enum fault fault, const char *text)
+static bool arm(struct shop *shop, enum fault fault, enum fault_place place, const char *text)
 {
     if (text == NULL) {
         return true;
     }
     char number[24];
     const size_t length = strcspn(text, ":");
-    int64_t at = 0;
-    int64_t for_us = 0;
+    struct fault_plan plan = {.place = place};
     snprintf(number, sizeof number, "%.*s", (int)length, text);
-    if (text[length] != ':' || !parse_number(number, &at) || at < 1 ||
-        !parse_duration_us(text + length + 1, &for_us) || for_us < 1) {
+    if (text[length] != ':' || !parse_number(number, &plan.at) || plan.at < 1 ||
+        !parse_duration_us(text + length + 1, &plan.for_us) || plan.for_us < 1) {
         say_usage("--%s-at takes an order's number and a duration, as 3:40s", fault_names[fault]);
         return false;
     }
-    shop_arm_fault(shop, fault, at, for_us);
+    shop_arm_fault(shop, fault, plan);
     return true;
+}
+
+static bool arm_faults(struct shop *shop, const struct serve_options *options)
+{
+    const enum fault_place place = options->in_gap ? FAULT_IN_GAP : FAULT_AT_WORK;
+    if (options->die_at > 0) {
+        shop_arm_fault(shop, FAULT_DIE, (struct fault_plan){.at = options->die_at, .place = place});
+    }
+    return arm(shop, FAULT_STOP, place, options->stop_at) &&
+           arm(shop, FAULT_SLOW, place, options->slow_at);
 }
 
 /* ===== Its life ===== */
@@ -223,10 +233,7 @@ static struct shop *open_shop(const struct serve_options *options)
         say("%s", why);
         return NULL;
     }
-    if (options->die_at > 0) {
-        shop_arm_fault(shop, FAULT_DIE, options->die_at, 0);
-    }
-    if (!arm(shop, FAULT_STOP, options->stop_at) || !arm(shop, FAULT_SLOW, options->slow_at)) {
+    if (!arm_faults(shop, options)) {
         shop_close(shop);
         return NULL;
     }

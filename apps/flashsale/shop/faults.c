@@ -31,19 +31,32 @@ void faults_close(struct faults *faults)
     pthread_mutex_destroy(&faults->mutex);
 }
 
-void shop_arm_fault(struct shop *shop, enum fault fault, int64_t at, int64_t for_us)
+void shop_arm_fault(struct shop *shop, enum fault fault, struct fault_plan plan)
 {
     struct faults *faults = &shop->faults;
     char which[32] = "next";
-    if (at > 0) {
-        snprintf(which, sizeof which, "%" PRId64 ".", at);
+    if (plan.at > 0) {
+        snprintf(which, sizeof which, "%" PRId64 ".", plan.at);
     }
     pthread_mutex_lock(&faults->mutex);
-    faults->plans[fault] =
-        (struct fault_plan){.at = at > 0 ? at : faults->inside + 1, .for_us = for_us};
+    if (plan.at == 0) {
+        plan.at = faults->passed[plan.place] + 1;
+    }
+    faults->plans[fault] = plan;
     snprintf(faults->note, sizeof faults->note, "port %d will %s at its %s order inside the lock",
         shop->settings.port, fault == FAULT_SLOW ? "be slow" : fault_names[fault], which);
     pthread_mutex_unlock(&faults->mutex);
+}
+
+int shop_armed_faults(struct shop *shop)
+{
+    int count = 0;
+    pthread_mutex_lock(&shop->faults.mutex);
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        count += shop->faults.plans[i].at > 0;
+    }
+    pthread_mutex_unlock(&shop->faults.mutex);
+    return count;
 }
 
 void shop_fault_note(struct shop *shop, char note_out[FAULT_NOTE_SIZE])
@@ -115,15 +128,15 @@ static void strike(struct shop *shop, enum fault fault, int64_t for_us, int64_t 
     shop_set_fault_note(shop, note);
 }
 
-/* Count one more order that has come to the place where faults strike, and strike. */
-static void pass(struct shop *shop)
+/* Count one more order that has come to a place where faults strike, and strike. */
+static void pass(struct shop *shop, enum fault_place place)
 {
     struct faults *faults = &shop->faults;
-    struct fault_plan due[FAULT_COUNT] = {{0, 0}};
+    struct fault_plan due[FAULT_COUNT] = {{0, 0, FAULT_AT_WORK}};
     pthread_mutex_lock(&faults->mutex);
-    const int64_t number = ++faults->inside;
+    const int64_t number = ++faults->passed[place];
     for (int i = 0; i < FAULT_COUNT; i++) {
-        if (faults->plans[i].at == number) {
+        if (faults->plans[i].at == number && faults->plans[i].place == place) {
             due[i] = faults->plans[i];
             faults->plans[i].at = 0;
         }
@@ -140,15 +153,11 @@ void shop_work(struct shop *shop, struct order *order)
 {
     (void)order;
     sleep_us(shop->settings.work_us);
-    if (!shop->settings.faults_in_gap) {
-        pass(shop);
-    }
+    pass(shop, FAULT_AT_WORK);
 }
 
 void shop_gap(struct shop *shop, struct order *order)
 {
     (void)order;
-    if (shop->settings.faults_in_gap) {
-        pass(shop);
-    }
+    pass(shop, FAULT_IN_GAP);
 }

@@ -31,7 +31,6 @@ struct shop_settings {
     int64_t work_us;  /* how long an order takes inside, besides its round trips; 0 */
     int sellers;      /* worker threads */
     bool allow_faults;
-    bool faults_in_gap;  /* they strike in shop_gap(), not in shop_work() */
     const char *control; /* the supervisor's socket, or NULL */
     int64_t stack_bytes; /* of the process in which the recursive strategy recurses; 0: as it is */
 };
@@ -109,7 +108,7 @@ struct redisReply *seller_run_on_lock(struct seller *seller, const struct embedd
  * dies, stops, or takes its time, if one of them is armed. Every `sell` calls it once. */
 void shop_work(struct shop *shop, struct order *order);
 
-/* The moment between two commands of a strategy that should have been one: with --in-gap the faults
+/* The moment between two commands of a strategy that should have been one. Faults can be made to
  * strike here, so that what hardly ever happens can be shown. */
 void shop_gap(struct shop *shop, struct order *order);
 

@@ -19,6 +19,7 @@
 #include "up/patience.h"
 
 #define READY_MS 10000
+#define MORE_FILES 512  /* that are no connections */
 #define SILENCE_MS 5000 /* between two words about the same */
 #define LOG_SIZE 16384  /* read at a time */
 
@@ -74,9 +75,11 @@ static bool write_configuration(const struct nginx *nginx, const struct nginx_pl
     char listen[32];
     char redis_port[16];
     char connections[24];
+    char files[24];
     snprintf(listen, sizeof(listen), "127.0.0.1:%d", nginx->port);
     snprintf(redis_port, sizeof(redis_port), "%d", plan->redis_port);
     snprintf(connections, sizeof(connections), "%" PRId64, plan->connections);
+    snprintf(files, sizeof(files), "%" PRId64, plan->connections + MORE_FILES);
     const struct blank blanks[] = {
         {"EDGE_DIR", nginx->dir},
         {"EDGE_LISTEN", listen},
@@ -84,6 +87,7 @@ static bool write_configuration(const struct nginx *nginx, const struct nginx_pl
         {"EDGE_REDIS_HOST", "127.0.0.1"},
         {"EDGE_REDIS_PORT", redis_port},
         {"EDGE_CONNECTIONS", connections},
+        {"EDGE_FILES", files},
         /* The directory is its owner's alone, so the worker must be the owner as well. */
         {"EDGE_USER", geteuid() == 0 ? "user root;" : ""},
         {"EDGE_RESOLVER", ""},

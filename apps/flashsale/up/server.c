@@ -16,6 +16,7 @@
 
 #define READY_MS 10000
 #define ANSWER_S 2
+#define PROBE "flashsale:probe"
 
 /* A key that was just written outlives a kill -9 if it was handed to the kernel before the answer.
  * "appendfsync no" does so each time; "everysec" may put it off while the disk is busy. */
@@ -127,13 +128,27 @@ static bool is_linked(void *arg)
     return linked;
 }
 
+static bool has_probe(void *arg)
+{
+    redisReply *reply = server_ask(arg, "EXISTS " PROBE);
+    bool has = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+    freeReplyObject(reply);
+    return has;
+}
+
+/* A replica says that its link is up a second before it gets what is written; hence a probe, which
+ * must not be written too soon, or it comes with the copy of everything. */
 bool server_follow(struct server *server, const struct server *master)
 {
     if (server_tell(server, "REPLICAOF 127.0.0.1 %d", master->port) &&
-        wait_for(is_linked, server, READY_MS)) {
+        wait_for(is_linked, server, READY_MS) &&
+        server_tell(master, "SET " PROBE " %d PX %d", server->port, READY_MS) &&
+        wait_for(has_probe, server, READY_MS)) {
         return true;
     }
-    say("%s does not follow %s; its log is %s", server->process.name, master->process.name,
-        server->process.log_path);
+    if (!signals_stop()) {
+        say("%s does not follow %s; its log is %s", server->process.name, master->process.name,
+            server->process.log_path);
+    }
     return false;
 }

@@ -29,6 +29,7 @@ bool pawl__conn_init(
     conn->host = host;
     conn->config = config;
     atomic_init(&conn->watches_open, 0);
+    atomic_init(&conn->reopened, 0);
     atomic_init(&conn->handing, false);
     conn->fenced = true;
     conn->pending_end = &conn->pending;
@@ -289,6 +290,9 @@ void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
     pawl__link_address(&conn->link, conn->self.address);
 
     effects->reconnected = conn->was_ready;
+    if (conn->was_ready) {
+        atomic_fetch_add(&conn->reopened, 1);
+    }
     conn->was_ready = true;
     conn->persist = true;
     queue_all(conn, take_kept(conn), effects);

@@ -49,6 +49,7 @@ enum { PAWL__CONN_RUSH = 8 }; /* so many commands under way are a rush */
 struct pawl__conn {
     pthread_mutex_t mutex;
     _Atomic unsigned watches_open; /* answers that come on the push connection; any thread */
+    _Atomic unsigned reopened;     /* how often it had to be opened again */
     bool asleep;                   /* who sits, sleeps: who queues has to send */
     bool stuck;                    /* the kernel did not take all that was queued */
     bool strays;                   /* somebody stopped driving without its answer */

@@ -22,12 +22,13 @@ enum {
 static const char closed_sentence[] = "the client was closed before it was confirmed";
 
 bool pawl__push_init(struct pawl__push *push, struct pawl__host *host,
-    const struct pawl__redis_config *config, _Atomic unsigned *watches_open)
+    const struct pawl__redis_config *config, struct pawl__conn *conn)
 {
     push->host = host;
     push->config = config;
     push->pong_us = PAWL__NEVER;
-    push->watches_open = watches_open;
+    push->watches_open = &conn->watches_open;
+    push->reopened = &conn->reopened;
     pthread_mutex_init(&push->mutex, NULL);
     pawl__link_init(&push->link, config, NULL);
     pawl__seat_init(&push->seat);

@@ -10,7 +10,8 @@
  * A message is a hint. When the connection is lost the names stay wanted: they are subscribed to
  * again, and when the last is confirmed the host is told that any name may have become free
  * meanwhile. A connection that has been silent for a while is asked for a sign of life, because one
- * that died without a word looks just like one without news.
+ * that died without a word looks just like one without news; and at once when the other connection
+ * was lost, for what ended that one may have ended this one, too.
  *
  * Replies come in the order of the commands, confirmations as pushes, refusals as plain errors,
  * messages in between; so `asks`, a queue of what was asked, tells what a refusal is about.
@@ -21,6 +22,7 @@
 #define PAWL_ENGINE_REDIS_PUSH_H
 
 #include "base/map.h"
+#include "engine/redis/conn.h"
 #include "engine/redis/effects.h"
 #include "engine/redis/link.h"
 #include "engine/redis/place.h"
@@ -46,6 +48,8 @@ struct pawl__push {
     const struct pawl__redis_config *config;
     int wake_fd;                    /* for the leader's poll */
     _Atomic unsigned *watches_open; /* WATCH without an answer; changed under the mutex */
+    _Atomic unsigned *reopened;     /* how often the command connection had to be opened again, */
+    unsigned reopened_seen;         /* and up to which time we have looked whether ours lives */
 
     pthread_mutex_t mutex;
     struct pawl__link link;
@@ -69,7 +73,7 @@ struct pawl__push {
 
 /* False: no memory or descriptor. */
 bool pawl__push_init(struct pawl__push *push, struct pawl__host *host,
-    const struct pawl__redis_config *config, _Atomic unsigned *watches_open);
+    const struct pawl__redis_config *config, struct pawl__conn *conn);
 
 /* As in engine.h. Nobody else is inside. */
 void pawl__push_stop(struct pawl__push *push);

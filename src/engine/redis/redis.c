@@ -57,8 +57,7 @@ static pawl_status redis_open(struct pawl__url *url, struct pawl__host *host, vo
     }
     pawl__looking_init(&redis->looking, host, &redis->config);
     const bool conn = pawl__conn_init(&redis->conn, host, &redis->config);
-    const bool push =
-        pawl__push_init(&redis->push, host, &redis->config, &redis->conn.watches_open);
+    const bool push = pawl__push_init(&redis->push, host, &redis->config, &redis->conn);
     if (!push || !conn) {
         redis_close(redis);
         return pawl__fail(PAWL_NO_MEMORY, "no memory or descriptors left for a client");

@@ -283,6 +283,7 @@ void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__eff
     struct pawl__map_node *node = pawl__map_next(&push->channels, NULL);
     push->heard_us = now_us;
     push->pong_us = PAWL__NEVER;
+    push->reopened_seen = atomic_load(push->reopened);
     push->renewed_count = 0;
     while (node != NULL) {
         struct pawl__subscription *subscription = subscription_of(node);
@@ -516,7 +517,10 @@ static int64_t watch_due(const struct pawl__push *push)
 
 static int64_t health_due(const struct pawl__push *push)
 {
-    return push->pong_us != PAWL__NEVER ? push->pong_us : push->heard_us + SILENCE_US;
+    const bool doubtful = atomic_load(push->reopened) != push->reopened_seen;
+    return push->pong_us != PAWL__NEVER ? push->pong_us
+           : doubtful                   ? push->heard_us
+                                        : push->heard_us + SILENCE_US;
 }
 
 int64_t pawl__push_due(const struct pawl__push *push)
@@ -532,7 +536,10 @@ static void ask_for_life(struct pawl__push *push, int64_t now_us, struct pawl__e
 {
     if (push->pong_us != PAWL__NEVER) {
         pawl__push_lose(push, now_us, PAWL_UNAVAILABLE, "it shows no sign of life", effects);
-    } else if (ask(push, PAWL__ASK_PING, "PING", NULL, NULL)) {
+        return;
+    }
+    push->reopened_seen = atomic_load(push->reopened);
+    if (ask(push, PAWL__ASK_PING, "PING", NULL, NULL)) {
         push->pong_us = pawl__later(now_us, push->config->settings.timeout_us);
     } else {
         push->heard_us = now_us; /* no memory: later */

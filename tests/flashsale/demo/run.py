@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demonstration: some of its scenes, its table, its end, and its complaints."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path.insert(0, os.path.dirname(HERE))
+import stage as stages  # noqa: E402
+from stage import expect, expect_true, until  # noqa: E402
+
+DEMO = os.path.join(ROOT, "apps", "flashsale", "demo", "demo.py")
+CHOSEN = ["none", "process-mutex", "setnx-once", "pawl", "pawl-fenced", "redlock", "split", "atomic"]
+CASES, case = stages.cases()
+
+
+def demo(stage, *arguments):
+    return [sys.executable, "-B", DEMO, "--program", stage.flashsale, *arguments]
+
+
+def strays(stage):
+    """Processes that run in the stage's directory or below: what the demonstration started."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if stage.directory.encode() in file.read() and int(pid) != os.getpid():
+                    found.append(int(pid))
+        except OSError:
+            pass  # it has ended meanwhile, or is not ours
+    return found
+
+
+@case
+def scenes_end_as_predicted(stage):
+    words = [word for name in CHOSEN for word in ("--strategy", name)]
+    done = subprocess.run(demo(stage, "--json", *words), env=stage.environment, text=True,
+                          capture_output=True, timeout=150, check=False)
+    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    wrong = [(row["strategy"], row["fault"], row["shows"]) for row in rows if not row["as_predicted"]]
+    expect(wrong, [], f"scenes that ended otherwise ({done.stderr[-500:]})")
+    expect({row["strategy"] for row in rows}, set(CHOSEN), "strategies that were shown")
+    expect(done.returncode, 0, "exit status")
+    expect((strays(stage), os.listdir(stage.directory)), ([], []), "what is left behind")
+
+
+@case
+def interrupted_it_leaves_nothing_behind(stage):
+    process = subprocess.Popen(demo(stage, "--strategy", "pawl"), env=stage.environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    expect_true("strategy" in process.stdout.readline(), "the table has begun")
+    process.send_signal(signal.SIGINT)
+    expect(process.wait(stages.SECONDS_MAX), 130, "exit status")
+    process.stdout.close()
+    until(lambda: not strays(stage), "everything has ended")
+    expect(os.listdir(stage.directory), [], "what is left behind")
+
+
+@case
+def a_wrong_line_is_told_before_anything_starts(stage):
+    for line in (["--strategy", "nonesuch"], ["--stock", "0"], ["--clients", "x"], ["--nonsense"]):
+        done = subprocess.run(demo(stage, *line), env=stage.environment, text=True,
+                              capture_output=True, timeout=20, check=False)
+        expect((done.returncode, done.stdout), (64, ""), f"{line}")
+        expect_true("see --help" in done.stderr, f"{line}: {done.stderr!r}")
+
+
+if __name__ == "__main__":
+    sys.exit(stages.run_all(CASES, __doc__))
