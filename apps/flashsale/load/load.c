@@ -39,7 +39,7 @@ static const char help[] =
     "  --clients N      connections, each with one order at a time (200)\n"
     "  --requests N     orders in all (3000)\n"
     "  --at-once        a connection for every order, and all orders sent at the same moment\n"
-    "  --for DURATION   no new orders after that\n"
+    "  --for DURATION   no new orders after that; the rate is what was sold until then\n"
     "  --timeout DURATION  an order without an answer by then has failed (30s)\n"
     "  --threads N      of this program (2)\n"
     "  --item ID        what to order (10001)\n"

@@ -28,11 +28,6 @@ void reader_reset(struct reader *reader)
     reader->body[0] = '\0';
 }
 
-bool reader_has_begun(const struct reader *reader)
-{
-    return reader->state != READER_STATUS_LINE || reader->line_length > 0;
-}
-
 /* "HTTP/1.1 201 Created" */
 static void take_status_line(struct reader *reader)
 {

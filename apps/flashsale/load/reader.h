@@ -56,7 +56,4 @@ size_t reader_feed(struct reader *reader, const char *data, size_t length);
 /* The connection has ended; true if the answer is complete with that. */
 bool reader_end(struct reader *reader);
 
-/* Whether anything of the answer has arrived. */
-bool reader_has_begun(const struct reader *reader);
-
 #endif
