@@ -219,14 +219,14 @@ def re_entry_without_a_count_frees_the_outer_lock(stage):
 
 @case
 def renewal_in_the_callers_thread_sells_nothing(stage):
-    redis, one, other = two(stage, "renew-inline", ["--lease", "300ms", "--wait", "1200ms"],
-                            ["--lease", "300ms", "--wait", "300ms"])
+    redis, one, other = two(stage, "renew-inline", ["--lease", "500ms", "--wait", "2200ms"],
+                            ["--lease", "500ms", "--wait", "300ms"])
     first = order_later(one)
     until(lambda: owner(redis), "the first holder")
     begin = time.monotonic()
     own = owner(redis)
     expect(other.order(ITEM).status, 503, "the second order")
-    until(lambda: time.monotonic() > begin + 0.7, "two leases have passed")
+    until(lambda: time.monotonic() > begin + 1.1, "two leases have passed")
     expect(owner(redis), own, "the holder after two leases")
     expect(first.result().status, 503, "the first order")
     expect_exact(audit(stage, redis), "renew-inline", sold=0)
@@ -391,20 +391,23 @@ def a_lock_server_that_is_down_stops_the_multi_lock_and_not_redlock(stage):
                        "--quorum", ",".join(server.url() for server in servers))
     shop.put(ITEM, stock=50)
 
-    def statuses():
-        return {strategy: shop.order(ITEM, strategy=strategy).status
-                for strategy in ("pawl-multi", "redlock", "redlock5")}
-    expect(statuses(), {"pawl-multi": 201, "redlock": 201, "redlock5": 201}, "all are there")
+    def check(expected, what):
+        for strategy, sells in expected.items():
+            if sells:  # maybe not at once: a server that is slow to answer does not vote
+                until(lambda s=strategy: shop.order(ITEM, strategy=s).status == 201,
+                      f"{strategy} sells: {what}")
+            else:
+                expect(shop.order(ITEM, strategy=strategy).status, 503, f"{strategy}: {what}")
+    check({"pawl-multi": True, "redlock": True, "redlock5": True}, "all are there")
     servers[0].kill()
-    expect(statuses(), {"pawl-multi": 503, "redlock": 201, "redlock5": 201}, "one is down")
+    check({"pawl-multi": False, "redlock": True, "redlock5": True}, "one is down")
     servers[1].kill()
-    expect(statuses(), {"pawl-multi": 503, "redlock": 503, "redlock5": 201}, "two are down")
+    check({"pawl-multi": False, "redlock": False, "redlock5": True}, "two are down")
     servers[2].kill()
-    expect(shop.order(ITEM, strategy="redlock5").status, 503, "redlock5 with three down")
+    check({"redlock5": False}, "three are down")
     for server in servers[:3]:
         server.start()
-    for strategy in ("pawl-multi", "redlock", "redlock5"):
-        until(lambda s=strategy: shop.order(ITEM, strategy=s).status == 201, f"{strategy}: again")
+    check({"pawl-multi": True, "redlock": True, "redlock5": True}, "all are there again")
     expect_exact(audit(stage, redis), "locks on several servers")
 
 
@@ -419,4 +422,4 @@ def a_strategy_without_its_servers_says_what_it_needs(stage):
 
 
 if __name__ == "__main__":
-    sys.exit(stages.run_all(CASES, __doc__))
+    sys.exit(stages.run_all(CASES, __doc__, at_once=2))

@@ -354,7 +354,8 @@ def run_case(function, options):
     return True
 
 
-def run_all(found, description):
+def run_all(found, description, at_once=1):
+    """Run the cases, so many at the same time: more than one for those that mostly wait."""
     parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("--flashsale", required=True, type=os.path.abspath)
     parser.add_argument("-k", default="", help="only the cases whose name has this")
@@ -363,16 +364,16 @@ def run_all(found, description):
     if not (shutil.which("redis-server") and shutil.which("redis-cli")):
         print(f"[  SKIPPED ] {len(found)} test(s).")
         return SKIPPED
-    passed = failed = 0
-    for function in found:
-        if options.k not in function.__name__:
-            continue
+    chosen = [function for function in found if options.k in function.__name__]
+
+    def run(number):
         begin = time.monotonic()
-        good = run_case(function, options)
-        passed += good
-        failed += not good
+        good = run_case(chosen[number], options)
         if options.v:
-            print(f"{time.monotonic() - begin:6.2f} s  {function.__name__}", flush=True)
+            print(f"{time.monotonic() - begin:6.2f} s  {chosen[number].__name__}", flush=True)
+        return good
+    passed = sum(together(len(chosen), run, at_once)) if chosen else 0
+    failed = len(chosen) - passed
     print(f"[  PASSED  ] {passed} test(s).")
     if failed:
         print(f"[  FAILED  ] {failed} test(s).")

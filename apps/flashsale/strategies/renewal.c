@@ -163,10 +163,11 @@ void renewals_close(struct renewals *renewals)
     pthread_cond_broadcast(&renewals->changed);
     pthread_mutex_unlock(&renewals->mutex);
     pthread_join(renewals->thread, NULL);
-    while (renewals->first != NULL) {
-        struct renewal *renewal = renewals->first;
-        detach(renewals, renewal);
+    struct renewal *renewal = renewals->first;
+    while (renewal != NULL) { /* only those that nobody would have ended */
+        struct renewal *behind = renewal->behind;
         free(renewal);
+        renewal = behind;
     }
     redis_drop(&renewals->redis);
     pthread_mutex_destroy(&renewals->mutex);

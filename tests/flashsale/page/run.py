@@ -41,7 +41,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--flashsale", required=True, type=os.path.abspath)
     parser.add_argument("--directory", required=True, type=os.path.abspath)
-    parser.add_argument("--screenshot", metavar="FILE", type=os.path.abspath, default="")
+    parser.add_argument("--screenshot", metavar="FILE", type=os.path.abspath, default=None)
     options = parser.parse_args()
     chromium = shutil.which("chromium")
     for tool in ("node", "npm", "redis-server"):
