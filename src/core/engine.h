@@ -146,7 +146,8 @@ struct pawl__op {
     /* What is asked. */
     bool offer; /* pass: offer the lock to waiters of other clients first: if there are any, free it
                    (PAWL__LEFT) instead of passing it on */
-    bool lazy;  /* nobody waits for the answer: it may be read when something else is */
+    bool lazy;  /* nobody waits for the answer: it may be read when something else is, or when the
+                   core wants to hear() it */
     bool queue; /* acquire, FAIR: if it is not given now, stand in the backend's queue for it */
     pawl_kind as;        /* SHARED: PAWL_READ or PAWL_WRITE */
     unsigned count;      /* count: the number to show */
@@ -293,6 +294,10 @@ struct pawl__engine {
 
     /* submit() as driven, and then drive() for an answer, in one. NULL: that would save nothing. */
     void (*ask)(void *self, struct pawl__op *ops, struct pawl__waiter *waiter, int64_t deadline_us);
+
+    /* The answers to lazy operations have been left alone for long: from now on somebody waits for
+     * those that are out. NULL: they come without. */
+    void (*hear)(void *self);
 
     /* The keeper's part, for times when nobody drives. poll() fills at most PAWL__POLL_MAX entries
      * with what nobody else reads at the moment, lowers *due_us to the engine's next timer, and

@@ -30,7 +30,8 @@
  *
  * - At most one tenure of a name is active (CLAIMING, WAITING, HELD, RELEASING), but for an heir,
  *   and but for those that claim for themselves: readers, who do not exclude each other, and the
- *   waiters of a fair lock, who stand in the backend's queue.
+ *   waiters of a fair lock, who stand in the backend's queue. A release whose answer nobody waits
+ *   for is not active either: what is asked next comes behind it.
  * - Only an answered ACQUIRE, RENEW or PASS moves a deadline, and only to its own sending time plus
  *   the lease, less the drift.
  * - A tenure that is LOST stays so. Every operation that may have reached the backend without an
@@ -258,6 +259,7 @@ struct pawl__name {
     unsigned passes;          /* since others were last offered a turn */
     bool kept;                /* it changed hands here: the next release offers it to others */
     bool chained;             /* the next grant goes on with our turn, unless others come between */
+    bool contended;           /* others heard of our last release */
     int64_t chain_us;         /* since when we keep it to ourselves */
     int64_t answered_us;      /* the last answer about this name */
     int64_t silent_us;        /* no answer since; NEVER: not silent */
@@ -282,6 +284,7 @@ struct pawl__machine {
     struct pawl__list finished; /* requests: status and error are set */
     struct pawl__list notices;  /* give back with pawl__machine_notice_done() */
     struct pawl__list dead;     /* names to free with pawl__name_free() */
+    bool hear;                  /* lazy operations are out for long: see engine.h */
 
     /* The machine's own. */
     struct pawl__map names;

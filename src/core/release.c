@@ -9,6 +9,10 @@
  * With hand-offs (an option of the handle) the backend's hold is kept, and changes hands here only:
  * so often, or for 10 ms. Then it is offered to others.
  *
+ * A release that its caller does not wait for leaves the name to the next of us at once: what is
+ * asked next goes to the backend behind it. Its answer is read along with others, or after a while
+ * for its own sake.
+ *
  * A release without an answer is repeated, with or without its caller, until it was answered or the
  * lease is over. If a repeated one finds nothing to release, the first copy did it, provided that
  * the hold was still valid then. */
@@ -23,6 +27,7 @@
 
 #define AGAIN_FIRST_US 20000
 #define AGAIN_MOST_US 500000
+#define UNHEARD_MOST_US 100000 /* for an answer that nobody waits for */
 
 /* ===== Asking ===== */
 
@@ -143,6 +148,27 @@ static void queue_entering(
     }
 }
 
+/* Whether the next of us may ask before the release was answered. Not if the answer may say that it
+ * is the others' turn, and not where others are never told: asked at once, in the same message, it
+ * would always be ours. */
+static bool may_go_on(const struct pawl__name *name, int64_t now_us)
+{
+    const enum pawl__family family = name->place->family;
+    const bool tells = family != PAWL__FAMILY_SPIN && family != PAWL__FAMILY_PLAIN;
+    const bool theirs = name->contended && had_a_turn(name, now_us);
+    return tells && !theirs && pawl__list_empty(&name->queue);
+}
+
+static void go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    tenure->main.lazy = true;
+    if (tenure->name->active == tenure) {
+        tenure->name->active = NULL;
+    }
+    pawl__tenure_arm(
+        machine, tenure, now_us + pawl__min64(UNHEARD_MOST_US, machine->timeout_us / 2));
+}
+
 static void release_last(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
@@ -155,7 +181,11 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
         return;
     }
     tenure->attempt = 0;
+    const bool goes_on = request->handle->unawaited && may_go_on(tenure->name, now_us);
     let_go(machine, tenure, now_us);
+    if (goes_on) {
+        go_on(machine, tenure, now_us);
+    }
     if (request->handle->unawaited) {
         pawl__finish(machine, request, PAWL_OK, NULL);
         return;
@@ -262,6 +292,7 @@ static void stand_back(struct pawl__machine *machine, struct pawl__name *name, i
 static void end_turn(
     struct pawl__machine *machine, struct pawl__name *name, bool others, int64_t now_us)
 {
+    name->contended = others;
     name->chained = others && !had_a_turn(name, now_us);
     if (others && !name->chained) {
         stand_back(machine, name, now_us);
@@ -435,6 +466,10 @@ static void disinherit(struct pawl__machine *machine, struct pawl__tenure *tenur
 void pawl__release_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     pawl__timer_clear(&machine->timers, &tenure->timer);
+    if (tenure->main_out) {
+        machine->hear = true; /* nobody has read its answer, if it has come */
+        return;
+    }
     if (is_lease_over(machine, tenure, now_us)) {
         struct pawl__tenure *heir = tenure->heir;
         tenure->heir = NULL;

@@ -106,6 +106,7 @@ void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool drive
 void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us);
 void pawl__conn_ask(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__waiter *waiter,
     int64_t deadline_us);
+void pawl__conn_hear(struct pawl__conn *conn);
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
 void pawl__conn_pump(struct pawl__conn *conn);
 size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);

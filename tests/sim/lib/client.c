@@ -39,6 +39,14 @@ static void take_operations(struct sim_client *client)
     }
 }
 
+static void take_wish_to_hear(struct sim_client *client)
+{
+    if (client->machine.hear) {
+        client->machine.hear = false;
+        sim_net_hear(client);
+    }
+}
+
 static void take_notices(struct sim_client *client)
 {
     struct sim_world *world = client->world;
@@ -87,6 +95,7 @@ void sim_client_end(struct sim_client *client)
     client->world->in_machine = false;
     client->step++;
     take_operations(client);
+    take_wish_to_hear(client);
     take_notices(client);
     take_finished(client);
     take_dead(client);
