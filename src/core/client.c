@@ -36,7 +36,7 @@ static void take_finished(struct pawl_client *client, struct pawl__todo *todo)
         }
     }
     while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
-        pawl__courier_add_notice(client, PAWL__CONTAINER(node, struct pawl__notice, node));
+        pawl__courier_add_notice(client, PAWL__CONTAINER(node, struct pawl__notice, delivery.node));
     }
 }
 

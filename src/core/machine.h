@@ -153,12 +153,9 @@ struct pawl__handle {
 
 /* Something to tell the user about a tenure. */
 struct pawl__notice {
-    struct pawl__list node; /* in the machine's notices, then in the courier's hands */
-    struct pawl__tenure *tenure;
-    struct pawl__handle *handle; /* NULL: closed meanwhile, tell nobody */
-    pawl_status status;          /* PAWL_LOST, or PAWL_UNAVAILABLE: at risk */
+    struct pawl__delivery delivery; /* in the machine's notices, then in the driver's hands */
+    pawl_status status;             /* PAWL_LOST, or PAWL_UNAVAILABLE: at risk */
     bool queued;
-    struct pawl__delivery delivery; /* the driver's */
 };
 
 enum pawl__tenure_state {
@@ -224,6 +221,13 @@ struct pawl__tenure {
     struct pawl__notice risk;
 };
 
+/* Which tenure it is about. Its handle is told, if that has not been closed meanwhile. */
+static inline struct pawl__tenure *pawl__notice_tenure(struct pawl__notice *notice)
+{
+    return notice->status == PAWL_LOST ? PAWL__CONTAINER(notice, struct pawl__tenure, lost)
+                                       : PAWL__CONTAINER(notice, struct pawl__tenure, risk);
+}
+
 /* How often it was acquired through handles of this kind: a writer may read as well. */
 static inline unsigned pawl__tenure_count(const struct pawl__tenure *tenure, pawl_kind kind)
 {
@@ -234,9 +238,9 @@ enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATC
 
 struct pawl__name {
     struct pawl__map_node node;
-    struct pawl__list link; /* in the machine's touched or dead names */
-    char *text;             /* the name itself */
-    struct pawl__place *place;
+    struct pawl__list link;    /* in the machine's touched or dead names */
+    const char *text;          /* the name itself, in the same piece of memory, */
+    struct pawl__place *place; /* and so is this */
     bool opened;               /* the driver's: the engine has opened the place */
     struct pawl__list handles; /* open ones */
     unsigned tenures;          /* that exist, whatever their state */
@@ -249,15 +253,15 @@ struct pawl__name {
     unsigned ears;
     struct pawl__list holds; /* what owners have: HELD and LOST */
     enum pawl__watch watch;
-    bool watch_refused; /* asking again would not help */
-    struct pawl__op watch_op;
-    uint64_t wakes;           /* wake-ups heard so far */
-    bool deaf_once;           /* the next wake-up is the echo of our own release */
-    int64_t hold_off_us;      /* left to others until then, */
-    int64_t turn_us;          /* and until then as long as they go on taking and releasing it */
-    int64_t idle_us;          /* watched, but nobody has needed it since; NEVER: needed */
-    unsigned passes;          /* since others were last offered a turn */
-    bool kept;                /* it changed hands here: the next release offers it to others */
+    bool watch_refused;        /* asking again would not help */
+    struct pawl__op *watch_op; /* NULL: it never was */
+    uint64_t wakes;            /* wake-ups heard so far */
+    bool deaf_once;            /* the next wake-up is the echo of our own release */
+    int64_t hold_off_us;       /* left to others until then, */
+    int64_t turn_us;           /* and until then as long as they go on taking and releasing it */
+    int64_t idle_us;           /* watched, but nobody has needed it since; NEVER: needed */
+    unsigned passes;           /* since others were last offered a turn */
+    bool kept;                 /* it changed hands here: the next release offers it to others */
     bool chained;             /* the next grant goes on with our turn, unless others come between */
     bool contended;           /* others heard of our last release */
     int64_t chain_us;         /* since when we keep it to ourselves */

@@ -108,12 +108,12 @@ static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops,
         .begin = pawl__link_position(&conn->link),
         .deadline_us = ops->deadline_us,
         .whole = whole,
-        .lazy = ops->lazy && ops->engine[0] == NULL,
-        .orphan = ops->engine[0] != NULL};
+        .lazy = ops->lazy && ops->engine == NULL,
+        .orphan = ops->engine != NULL};
     for (const struct pawl__op *op = ops->next; op != NULL; op = op->next) {
         slot.deadline_us = pawl__min64(slot.deadline_us, op->deadline_us);
-        slot.lazy = slot.lazy && op->lazy && op->engine[0] == NULL;
-        slot.orphan = slot.orphan || op->engine[0] != NULL;
+        slot.lazy = slot.lazy && op->lazy && op->engine == NULL;
+        slot.orphan = slot.orphan || op->engine != NULL;
     }
     return slot;
 }
@@ -309,7 +309,7 @@ void pawl__conn_not_opened(struct pawl__conn *conn, struct pawl__effects *effect
 static void mark_orphans(struct pawl__op *ops, bool driven)
 {
     for (struct pawl__op *op = ops; op != NULL; op = op->next) {
-        op->engine[0] = op->lazy || driven ? NULL : op;
+        op->engine = op->lazy || driven ? NULL : op;
         driven = driven && op->lazy;
     }
 }
@@ -443,7 +443,7 @@ void pawl__conn_hear(struct pawl__conn *conn)
     pthread_mutex_lock(&conn->mutex);
     pawl__slots_want_all(&conn->slots);
     for (struct pawl__op *op = conn->pending; op != NULL; op = op->next) {
-        op->engine[0] = op;
+        op->engine = op;
     }
     find_carer(conn, pawl__slots_due(&conn->slots), false, &effects);
     pthread_mutex_unlock(&conn->mutex);

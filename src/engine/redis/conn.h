@@ -73,7 +73,7 @@ struct pawl__conn {
     uint64_t completion_count;   /* how often operations were completed */
     int64_t active_us;           /* when something was last submitted */
     struct pawl__slots slots;
-    struct pawl__op *pending; /* kept for the next connection, linked by next; engine[0] is set of
+    struct pawl__op *pending; /* kept for the next connection, linked by next; engine is set of
                                  those who nobody drives for */
     struct pawl__op **pending_end;
     struct pawl__introduction introduction;

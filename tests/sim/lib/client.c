@@ -52,7 +52,7 @@ static void take_notices(struct sim_client *client)
     struct sim_world *world = client->world;
     struct pawl__list *node;
     while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, node);
+        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
         sim_hold_notice(client, notice);
         int64_t at_us = world->now_us + sim_about(world, world->plan.delay_us);
         sim_event_at(world, at_us, SIM_EVENT_COURIER, client)->notice = notice;

@@ -492,7 +492,7 @@ struct sim_claim *sim_held(struct sim_client *client, unsigned name, uint64_t ow
 void sim_hold_acquired(struct sim_actor *actor, struct pawl__tenure *tenure);
 void sim_hold_drop(struct sim_claim *claim);
 void sim_hold_answered(const struct sim_call *call);
-void sim_hold_notice(struct sim_client *client, const struct pawl__notice *notice);
+void sim_hold_notice(struct sim_client *client, struct pawl__notice *notice);
 void sim_holds_check(struct sim_client *client);
 void sim_hold_look(struct sim_actor *actor, struct sim_handle *handle);
 void sim_taken(struct sim_world *world, unsigned name);
