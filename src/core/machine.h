@@ -13,7 +13,8 @@
  * break.
  *
  * A tenure is one owner's time with a lock, from the first acquire to the last release. It begins
- * as a claim, so every acquire request that does not re-enter brings a tenure with it.
+ * as a claim: an acquire request that does not re-enter gets one when its turn in the queue has
+ * come.
  *
  * A name is a lock's name in this client: the local queue, and the tenures that are active in the
  * backend: one, as a rule.
@@ -102,7 +103,7 @@ struct pawl__request {
     bool fresh; /* its own call has not returned to the driver yet: needs no nudge */
     bool stood; /* in line behind another caller, before its turn came */
     struct pawl__handle *handle;
-    struct pawl__tenure *tenure;                 /* acquire, release, extend */
+    struct pawl__tenure *tenure;                 /* acquire, release, extend; NULL: in line */
     struct pawl__errand *errand;                 /* inspect, break, raise */
     struct pawl__tally *tally;                   /* tally */
     struct pawl__waiter *waiter;                 /* of a blocking caller; NULL: asynchronous */

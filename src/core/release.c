@@ -62,48 +62,65 @@ static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenu
     submit_main(machine, tenure, PAWL__OP_PASS, now_us);
 }
 
-/* The next in the queue becomes the heir. Its thread sleeps on: the answer comes with the giver's.
- */
-static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenure)
+static struct pawl__request *first_in_line(const struct pawl__name *name)
 {
+    return PAWL__CONTAINER(name->queue.next, struct pawl__request, node);
+}
+
+/* The next in the queue becomes the heir. Its thread sleeps on: the answer comes with the giver's.
+ * False: there is no memory for it. */
+static bool choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    struct pawl__tenure *heir = pawl__claim_tenure(machine, first_in_line(tenure->name));
+    if (heir == NULL) {
+        return false;
+    }
     struct pawl__request *request = pawl__claim_next(tenure->name);
-    struct pawl__tenure *heir = request->tenure;
     heir->state = PAWL__TENURE_CLAIMING;
     pawl__tenure_number(machine, heir);
     heir->request = request;
     heir->giver = tenure;
     tenure->heir = heir;
+    return true;
 }
 
-/* Whether the next in line may have it without a word to the backend. */
+/* Whether this one, the next in line, may have it without a word to the backend. */
 static bool may_hand_off(
-    const struct pawl__tenure *giver, const struct pawl__request *next, int64_t now_us)
+    const struct pawl__tenure *giver, const struct pawl__tenure *heir, int64_t now_us)
 {
-    const struct pawl__tenure *heir = next->tenure;
     const bool alike = giver->renew && heir->renew && !heir->doubt && !heir->granted;
     const bool idle = !giver->side_out && !giver->doubt && giver->shown == 1;
     const bool outlives = giver->until_us - now_us > heir->lease_us; /* an heir that died */
-    return giver->spare_tokens > 0 && giver->handed < next->handle->handoff && alike && idle &&
-           !outlives && now_us - giver->name->chain_us < PAWL__PASSES_US &&
+    return alike && idle && !outlives && now_us - giver->name->chain_us < PAWL__PASSES_US &&
            giver->deadline_us - now_us >= heir->lease_us / 2;
+}
+
+/* The next in line, if it wants hand-offs and tokens are left for one. */
+static struct pawl__tenure *find_heir(
+    struct pawl__machine *machine, const struct pawl__tenure *giver)
+{
+    const struct pawl__name *name = giver->name;
+    if (giver->spare_tokens == 0 || pawl__list_empty(&name->queue) ||
+        giver->handed >= first_in_line(name)->handle->handoff) {
+        return NULL;
+    }
+    return pawl__claim_tenure(machine, first_in_line(name));
 }
 
 static bool hand_off(struct pawl__machine *machine, struct pawl__tenure *giver,
     struct pawl__request *request, int64_t now_us)
 {
     struct pawl__name *name = giver->name;
-    if (pawl__list_empty(&name->queue) ||
-        !may_hand_off(
-            giver, PAWL__CONTAINER(name->queue.next, struct pawl__request, node), now_us)) {
+    struct pawl__tenure *heir = find_heir(machine, giver);
+    if (heir == NULL || !may_hand_off(giver, heir, now_us)) {
         name->kept = name->kept || giver->handed > 0;
         return false;
     }
-    struct pawl__request *next = pawl__claim_next(name);
-    next->tenure->request = next;
+    heir->request = pawl__claim_next(name);
     giver->granted = false;
     pawl__finish(machine, request, PAWL_OK, NULL);
     pawl__tenure_end(machine, giver);
-    pawl__hold_inherit(machine, next->tenure, giver, now_us);
+    pawl__hold_inherit(machine, heir, giver, now_us);
     return true;
 }
 
@@ -111,8 +128,7 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
 {
     const struct pawl__name *name = tenure->name;
     if (machine->engine->passes && name->place->family == PAWL__FAMILY_MUTEX &&
-        !pawl__list_empty(&name->queue)) {
-        choose_heir(machine, tenure);
+        !pawl__list_empty(&name->queue) && choose_heir(machine, tenure)) {
         submit_pass(machine, tenure, now_us);
     } else {
         submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);

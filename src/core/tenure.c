@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tenures: made with the acquire request, ended when nothing of them can be left in the backend.
+/* Tenures: made when an acquire request gets its turn, ended when nothing of them can be left in
+ * the backend.
  *
  * Cleaning up is the second half of "ask again or take back": a claim whose caller has left, but of
  * which a copy may have reached the backend, is released until that was answered. If the engine
