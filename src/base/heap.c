@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#define ORDER_MAX ((UINT64_C(1) << 48) - 1)
+
 static bool before(const struct pawl__timer *a, const struct pawl__timer *b)
 {
     return a->due_us < b->due_us || (a->due_us == b->due_us && a->order < b->order);
@@ -93,7 +95,7 @@ void pawl__timer_set(struct pawl__heap *heap, struct pawl__timer *timer, int64_t
         return;
     }
     timer->due_us = due_us;
-    timer->order = heap->order++;
+    timer->order = heap->order++ & ORDER_MAX;
     timer->armed = true;
     heap->root = meld(heap->root, timer);
 }

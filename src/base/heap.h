@@ -11,12 +11,12 @@
 
 struct pawl__timer {
     int64_t due_us;
-    uint64_t order;            /* breaks ties: first armed, first out */
     struct pawl__timer *child; /* the first of this node's children */
     struct pawl__timer *next;  /* the next sibling */
     struct pawl__timer *prev;  /* the previous sibling, or the parent of a first child */
-    bool armed;
-    unsigned char kind; /* the owner's: what the timer is for */
+    uint64_t order : 48;       /* breaks ties: first armed, first out */
+    uint64_t kind : 8;         /* the owner's: what the timer is for */
+    bool armed : 1;
 };
 
 struct pawl__heap {

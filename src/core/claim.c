@@ -2,9 +2,10 @@
 /* Claims: from the local queue to the grant.
  *
  * Callers of one client that want the same name queue up here, first come first served; only the
- * one at the head asks the backend. Held elsewhere, it listens: subscribe, ask once more, then
- * sleep until a message, the end of the holder's lease, or a second, whichever is first. Without an
- * answer it asks again with the same tenure, after a pause that grows.
+ * one at the head asks the backend, and has a tenure from then on. Held elsewhere, it listens:
+ * subscribe, ask once more, then sleep until a message, the end of the holder's lease, or a second,
+ * whichever is first. Without an answer it asks again with the same tenure, after a pause that
+ * grows.
  *
  * Readers, and the waiters of a fair lock, do not queue up here: they ask each for itself, readers
  * unless one of us waits to write. Where a release tells nobody (spin, plain), a claim asks again
@@ -72,6 +73,29 @@ struct pawl__request *pawl__claim_next(struct pawl__name *name)
     return request;
 }
 
+/* Whether it stands in the queue. */
+static bool is_in_line(const struct pawl__request *request)
+{
+    return request->tenure == NULL || request->tenure->state == PAWL__TENURE_IDLE;
+}
+
+struct pawl__tenure *pawl__claim_tenure(
+    struct pawl__machine *machine, struct pawl__request *request)
+{
+    if (request->tenure == NULL) {
+        request->tenure = pawl__tenure_new(machine, request);
+    }
+    return request->tenure;
+}
+
+static void leave_tenure(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    if (request->tenure != NULL) {
+        pawl__tenure_clean(machine, request->tenure, now_us);
+    }
+}
+
 /* One for itself and one for everybody in line who may get it handed. */
 unsigned pawl__claim_tokens(const struct pawl__tenure *tenure)
 {
@@ -99,7 +123,7 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
         node = node->next;
         if (is_try(request)) {
             dequeue(name, request);
-            pawl__tenure_clean(machine, request->tenure, now_us);
+            leave_tenure(machine, request, now_us);
             pawl__finish(machine, request, PAWL_BUSY, NULL);
         }
     }
@@ -108,7 +132,7 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
 static void enter_instead(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
-    pawl__tenure_clean(machine, request->tenure, now_us);
+    leave_tenure(machine, request, now_us);
     pawl__hold_enter(machine, tenure, request, now_us);
 }
 
@@ -191,10 +215,10 @@ static pawl_status verdict(const struct pawl__name *name, const struct pawl__req
     if ((active != NULL && active->state == PAWL__TENURE_RELEASING) || is_kept_out(name, request)) {
         return PAWL_BUSY;
     }
-    if (request->tenure->granted) {
+    if (request->tenure != NULL && request->tenure->granted) {
         return PAWL_UNAVAILABLE; /* we had it, but each time too late */
     }
-    bool in_line = request->stood || request->tenure->state == PAWL__TENURE_IDLE;
+    bool in_line = request->stood || is_in_line(request);
     bool heard = name->answered_us >= request->start_us || (in_line && name->answered_us > 0);
     return heard && name->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
 }
@@ -227,11 +251,7 @@ void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *requ
         pawl__finish(machine, request, PAWL_BUSY, NULL);
         return;
     }
-    request->tenure = pawl__tenure_new(machine, request);
-    if (request->tenure == NULL) {
-        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
-        return;
-    }
+    request->tenure = NULL;
     enqueue(name, request);
     int64_t due_us = is_try(request) ? request->end_us : request->wait_us;
     due_us = is_forever(request) ? pawl__later(now_us, machine->give_up_us) : due_us;
@@ -255,7 +275,11 @@ static void stand_back(struct pawl__machine *machine, struct pawl__name *name)
 static void begin(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
     struct pawl__request *request = pawl__claim_next(name);
-    struct pawl__tenure *tenure = request->tenure;
+    struct pawl__tenure *tenure = pawl__claim_tenure(machine, request);
+    if (tenure == NULL) {
+        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
+        return;
+    }
     tenure->request = request;
     pawl__tenure_number(machine, tenure);
     if (pawl__claims_alone(name->place->family, tenure->kind)) {
@@ -479,18 +503,17 @@ void pawl__claim_answered(
 void pawl__claim_end(struct pawl__machine *machine, struct pawl__request *request,
     pawl_status status, char *error, int64_t now_us)
 {
-    struct pawl__tenure *tenure = request->tenure;
-    if (tenure->state == PAWL__TENURE_IDLE) {
-        dequeue(tenure->name, request);
+    if (is_in_line(request)) {
+        dequeue(request->handle->name, request);
     }
-    pawl__tenure_clean(machine, tenure, now_us);
+    leave_tenure(machine, request, now_us);
     pawl__finish(machine, request, status, error);
 }
 
 /* Whether an answer about it is under way, to itself or to its giver. */
 static bool is_asking(const struct pawl__tenure *tenure)
 {
-    return tenure->main_out || tenure->giver != NULL;
+    return tenure != NULL && (tenure->main_out || tenure->giver != NULL);
 }
 
 /* Since when the backend has not answered about this name. While one of us has it and no renewal is
@@ -528,72 +551,8 @@ void pawl__claim_timeout(
     char *why = NULL;
     if (status != PAWL_BUSY && name->error != NULL) {
         why = pawl__strdup(name->error);
-    } else if (status != PAWL_BUSY && request->tenure->late > 0) {
+    } else if (status != PAWL_BUSY && request->tenure != NULL && request->tenure->late > 0) {
         why = too_late(request->tenure);
     }
     pawl__claim_end(machine, request, status, why, now_us);
-}
-
-static void cancel_one(struct pawl__machine *machine, struct pawl__request *request,
-    const struct pawl__handle *handle, int64_t now_us)
-{
-    if (request != NULL && request->handle == handle && request->kind == PAWL__WANT_ACQUIRE) {
-        if (request->tenure->state == PAWL__TENURE_HELD) {
-            pawl__finish(machine, request, PAWL_CANCELED, NULL);
-        } else {
-            pawl__claim_end(machine, request, PAWL_CANCELED, NULL, now_us);
-        }
-    }
-}
-
-static void cancel_list(struct pawl__machine *machine, struct pawl__list *list,
-    const struct pawl__handle *handle, int64_t now_us)
-{
-    struct pawl__list *node = list->next;
-    while (node != list) {
-        struct pawl__request *request = request_of(node);
-        node = node->next;
-        cancel_one(machine, request, handle, now_us);
-    }
-}
-
-static void cancel_crowd(struct pawl__machine *machine, struct pawl__list *crowd,
-    const struct pawl__handle *handle, int64_t now_us)
-{
-    struct pawl__list *node = crowd->next;
-    while (node != crowd) {
-        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        node = node->next;
-        cancel_one(machine, tenure->request, handle, now_us);
-    }
-}
-
-/* Re-entries that wait for an extension. */
-static void cancel_entering(struct pawl__machine *machine, struct pawl__list *holds,
-    const struct pawl__handle *handle, int64_t now_us)
-{
-    for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
-        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        cancel_list(machine, &tenure->extends, handle, now_us);
-        cancel_list(machine, &tenure->extending, handle, now_us);
-    }
-}
-
-void pawl__machine_cancel(
-    struct pawl__machine *machine, struct pawl__handle *handle, int64_t now_us)
-{
-    if (handle->detached) {
-        return;
-    }
-    struct pawl__name *name = handle->name;
-    struct pawl__tenure *active = name->active;
-    cancel_list(machine, &name->queue, handle, now_us);
-    cancel_crowd(machine, &name->crowd, handle, now_us);
-    cancel_entering(machine, &name->holds, handle, now_us);
-    if (active != NULL) {
-        cancel_one(machine, active->heir != NULL ? active->heir->request : NULL, handle, now_us);
-        cancel_one(machine, active->request, handle, now_us);
-    }
-    pawl__tally_cancel(machine, handle, now_us);
-    pawl__settle(machine, now_us);
 }

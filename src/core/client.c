@@ -36,7 +36,7 @@ static void take_finished(struct pawl_client *client, struct pawl__todo *todo)
         }
     }
     while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
-        pawl__courier_add_notice(client, PAWL__CONTAINER(node, struct pawl__notice, node));
+        pawl__courier_add_notice(client, PAWL__CONTAINER(node, struct pawl__notice, delivery.node));
     }
 }
 
@@ -57,6 +57,8 @@ void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
         pawl__waiter_finish(client->drained);
         client->drained = NULL;
     }
+    todo_out->hear = machine->hear;
+    machine->hear = false;
     todo_out->kick = pawl__keeper_wanted(client);
     pthread_mutex_unlock(&client->mutex);
 }
@@ -81,6 +83,9 @@ void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo,
             client->engine->place_close(client->self, name->place);
         }
         pawl__name_free(name);
+    }
+    if (todo->hear && client->engine->hear != NULL) {
+        client->engine->hear(client->self);
     }
     if (todo->kick) {
         pawl__keeper_kick(client);

@@ -99,6 +99,7 @@ struct pawl__todo {
     struct pawl__op *ops;
     struct pawl__list finished; /* requests of blocking callers, and with a hook */
     struct pawl__list dead;
+    bool hear; /* the engine has to read what nobody waits for */
     bool kick; /* the keeper has to look earlier than it meant to */
 };
 

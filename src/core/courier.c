@@ -75,14 +75,14 @@ static void deliver_notice(struct pawl_client *client, struct pawl__notice *noti
 {
     struct pawl_lock *lock = NULL;
     pawl_event_callback callback = NULL;
-    if (notice->handle != NULL) {
-        lock = PAWL__CONTAINER(notice->handle, struct pawl_lock, handle);
+    const struct pawl__tenure *tenure = pawl__notice_tenure(notice);
+    if (tenure->handle != NULL) {
+        lock = PAWL__CONTAINER(tenure->handle, struct pawl_lock, handle);
         lock = lock->stands_for != NULL ? lock->stands_for : lock;
         callback = notice->status == PAWL_LOST ? lock->on_lost : lock->on_risk;
         callback = lock->handle.detached ? NULL : callback; /* its twin is open still */
     }
     if (callback != NULL) {
-        const struct pawl__tenure *tenure = notice->tenure;
         const pawl_event event = {sizeof event, lock, notice->status, tenure->token, tenure->owner};
         void *arg = lock->event_arg;
         begin(client, lock);
@@ -203,14 +203,14 @@ void pawl__courier_tell_composites(struct pawl_client *client)
 {
     struct pawl__list *node = client->machine.notices.next;
     while (node != &client->machine.notices) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, node);
-        struct pawl_lock *lock = notice->handle != NULL
-                                     ? PAWL__CONTAINER(notice->handle, struct pawl_lock, handle)
-                                     : NULL;
+        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
+        struct pawl__handle *handle = pawl__notice_tenure(notice)->handle;
+        struct pawl_lock *lock =
+            handle != NULL ? PAWL__CONTAINER(handle, struct pawl_lock, handle) : NULL;
         node = node->next;
         if (lock != NULL && lock->nudge != NULL) {
             lock->nudge(lock);
-            pawl__list_remove(&notice->node);
+            pawl__list_remove(&notice->delivery.node);
             pawl__machine_notice_done(&client->machine, notice, pawl__now_us());
             node = client->machine.notices.next; /* that was a step, too */
         }

@@ -141,14 +141,15 @@ struct pawl__op {
     struct pawl__op
         *next; /* links a list given to submit() or complete(); in between the engine's */
     struct pawl__place *place;
-    enum pawl__op_kind kind;
+    enum pawl__op_kind kind : 8; /* small: many of these exist */
 
     /* What is asked. */
     bool offer; /* pass: offer the lock to waiters of other clients first: if there are any, free it
                    (PAWL__LEFT) instead of passing it on */
-    bool lazy;  /* nobody waits for the answer: it may be read when something else is */
+    bool lazy;  /* nobody waits for the answer: it may be read when something else is, or when the
+                   core wants to hear() it */
     bool queue; /* acquire, FAIR: if it is not given now, stand in the backend's queue for it */
-    pawl_kind as;        /* SHARED: PAWL_READ or PAWL_WRITE */
+    pawl_kind as : 8;    /* SHARED: PAWL_READ or PAWL_WRITE */
     unsigned count;      /* count: the number to show */
     unsigned tokens;     /* acquire, pass: so many in a row are for this grant; 0: one */
     uint64_t id;         /* the tenure */
@@ -158,8 +159,8 @@ struct pawl__op {
     int64_t deadline_us; /* when the engine has to give up on it */
 
     /* How it ended. */
-    enum pawl__answer answer;
-    pawl_status status; /* FAILED, UNKNOWN: the fault */
+    enum pawl__answer answer : 8;
+    pawl_status status : 8; /* FAILED, UNKNOWN: the fault */
     bool again;  /* FAILED, UNKNOWN: trying again may help (outage), or surely not (a wrong type) */
     bool fenced; /* answered: no copy of an earlier operation of this client that ended UNKNOWN can
                     take effect after this one */
@@ -171,8 +172,8 @@ struct pawl__op {
         *info; /* inspect: filled by the engine: held, hold_count, remaining_ms, token, holder */
     struct pawl__tally_ask *tally; /* tally: what is asked, and more of the answer */
 
-    void *core;      /* the core's: whose operation this is */
-    void *engine[2]; /* the engine's while it is pending */
+    void *core;   /* the core's: whose operation this is */
+    void *engine; /* the engine's while it is pending */
 };
 
 /* What the core gives to an engine. */
@@ -293,6 +294,10 @@ struct pawl__engine {
 
     /* submit() as driven, and then drive() for an answer, in one. NULL: that would save nothing. */
     void (*ask)(void *self, struct pawl__op *ops, struct pawl__waiter *waiter, int64_t deadline_us);
+
+    /* The answers to lazy operations have been left alone for long: from now on somebody waits for
+     * those that are out. NULL: they come without. */
+    void (*hear)(void *self);
 
     /* The keeper's part, for times when nobody drives. poll() fills at most PAWL__POLL_MAX entries
      * with what nobody else reads at the moment, lowers *due_us to the engine's next timer, and

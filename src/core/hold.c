@@ -65,9 +65,9 @@ static void schedule_renewal(
 
 static void queue_notice(struct pawl__machine *machine, struct pawl__notice *notice)
 {
-    if (!notice->queued && notice->tenure->handle != NULL) {
+    if (!notice->queued && pawl__notice_tenure(notice)->handle != NULL) {
         notice->queued = true;
-        pawl__list_push(&machine->notices, &notice->node);
+        pawl__list_push(&machine->notices, &notice->delivery.node);
     }
 }
 

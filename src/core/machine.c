@@ -227,6 +227,9 @@ static void note_answer(struct pawl__machine *machine, struct pawl__name *name,
     pawl__free(name->error);
     name->error = NULL;
 
+    if (op->lazy) {
+        return; /* it may have been there for long */
+    }
     /* One slow answer must not make us slow for long. */
     int64_t took_us = pawl__min64(now_us - op->sent_us, 4 * machine->rtt_us + 1000);
     machine->rtt_us = machine->rtt_us == 0 ? took_us : (7 * machine->rtt_us + took_us) / 8;

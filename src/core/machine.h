@@ -13,7 +13,8 @@
  * break.
  *
  * A tenure is one owner's time with a lock, from the first acquire to the last release. It begins
- * as a claim, so every acquire request that does not re-enter brings a tenure with it.
+ * as a claim: an acquire request that does not re-enter gets one when its turn in the queue has
+ * come.
  *
  * A name is a lock's name in this client: the local queue, and the tenures that are active in the
  * backend: one, as a rule.
@@ -30,7 +31,8 @@
  *
  * - At most one tenure of a name is active (CLAIMING, WAITING, HELD, RELEASING), but for an heir,
  *   and but for those that claim for themselves: readers, who do not exclude each other, and the
- *   waiters of a fair lock, who stand in the backend's queue.
+ *   waiters of a fair lock, who stand in the backend's queue. A release whose answer nobody waits
+ *   for is not active either: what is asked next comes behind it.
  * - Only an answered ACQUIRE, RENEW or PASS moves a deadline, and only to its own sending time plus
  *   the lease, less the drift.
  * - A tenure that is LOST stays so. Every operation that may have reached the backend without an
@@ -101,7 +103,7 @@ struct pawl__request {
     bool fresh; /* its own call has not returned to the driver yet: needs no nudge */
     bool stood; /* in line behind another caller, before its turn came */
     struct pawl__handle *handle;
-    struct pawl__tenure *tenure;                 /* acquire, release, extend */
+    struct pawl__tenure *tenure;                 /* acquire, release, extend; NULL: in line */
     struct pawl__errand *errand;                 /* inspect, break, raise */
     struct pawl__tally *tally;                   /* tally */
     struct pawl__waiter *waiter;                 /* of a blocking caller; NULL: asynchronous */
@@ -152,12 +154,9 @@ struct pawl__handle {
 
 /* Something to tell the user about a tenure. */
 struct pawl__notice {
-    struct pawl__list node; /* in the machine's notices, then in the courier's hands */
-    struct pawl__tenure *tenure;
-    struct pawl__handle *handle; /* NULL: closed meanwhile, tell nobody */
-    pawl_status status;          /* PAWL_LOST, or PAWL_UNAVAILABLE: at risk */
+    struct pawl__delivery delivery; /* in the machine's notices, then in the driver's hands */
+    pawl_status status;             /* PAWL_LOST, or PAWL_UNAVAILABLE: at risk */
     bool queued;
-    struct pawl__delivery delivery; /* the driver's */
 };
 
 enum pawl__tenure_state {
@@ -223,6 +222,13 @@ struct pawl__tenure {
     struct pawl__notice risk;
 };
 
+/* Which tenure it is about. Its handle is told, if that has not been closed meanwhile. */
+static inline struct pawl__tenure *pawl__notice_tenure(struct pawl__notice *notice)
+{
+    return notice->status == PAWL_LOST ? PAWL__CONTAINER(notice, struct pawl__tenure, lost)
+                                       : PAWL__CONTAINER(notice, struct pawl__tenure, risk);
+}
+
 /* How often it was acquired through handles of this kind: a writer may read as well. */
 static inline unsigned pawl__tenure_count(const struct pawl__tenure *tenure, pawl_kind kind)
 {
@@ -233,9 +239,9 @@ enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATC
 
 struct pawl__name {
     struct pawl__map_node node;
-    struct pawl__list link; /* in the machine's touched or dead names */
-    char *text;             /* the name itself */
-    struct pawl__place *place;
+    struct pawl__list link;    /* in the machine's touched or dead names */
+    const char *text;          /* the name itself, in the same piece of memory, */
+    struct pawl__place *place; /* and so is this */
     bool opened;               /* the driver's: the engine has opened the place */
     struct pawl__list handles; /* open ones */
     unsigned tenures;          /* that exist, whatever their state */
@@ -248,16 +254,17 @@ struct pawl__name {
     unsigned ears;
     struct pawl__list holds; /* what owners have: HELD and LOST */
     enum pawl__watch watch;
-    bool watch_refused; /* asking again would not help */
-    struct pawl__op watch_op;
-    uint64_t wakes;           /* wake-ups heard so far */
-    bool deaf_once;           /* the next wake-up is the echo of our own release */
-    int64_t hold_off_us;      /* left to others until then, */
-    int64_t turn_us;          /* and until then as long as they go on taking and releasing it */
-    int64_t idle_us;          /* watched, but nobody has needed it since; NEVER: needed */
-    unsigned passes;          /* since others were last offered a turn */
-    bool kept;                /* it changed hands here: the next release offers it to others */
+    bool watch_refused;        /* asking again would not help */
+    struct pawl__op *watch_op; /* NULL: it never was */
+    uint64_t wakes;            /* wake-ups heard so far */
+    bool deaf_once;            /* the next wake-up is the echo of our own release */
+    int64_t hold_off_us;       /* left to others until then, */
+    int64_t turn_us;           /* and until then as long as they go on taking and releasing it */
+    int64_t idle_us;           /* watched, but nobody has needed it since; NEVER: needed */
+    unsigned passes;           /* since others were last offered a turn */
+    bool kept;                 /* it changed hands here: the next release offers it to others */
     bool chained;             /* the next grant goes on with our turn, unless others come between */
+    bool contended;           /* others heard of our last release */
     int64_t chain_us;         /* since when we keep it to ourselves */
     int64_t answered_us;      /* the last answer about this name */
     int64_t silent_us;        /* no answer since; NEVER: not silent */
@@ -282,6 +289,7 @@ struct pawl__machine {
     struct pawl__list finished; /* requests: status and error are set */
     struct pawl__list notices;  /* give back with pawl__machine_notice_done() */
     struct pawl__list dead;     /* names to free with pawl__name_free() */
+    bool hear;                  /* lazy operations are out for long: see engine.h */
 
     /* The machine's own. */
     struct pawl__map names;

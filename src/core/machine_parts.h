@@ -6,6 +6,7 @@
  *   errand.c   inspect and break
  *   names.c    names and the handles attached to them
  *   claim.c    from the local queue to the grant
+ *   cancel.c   ending the waits of a handle
  *   watch.c    subscriptions of names that are waited for
  *   ear.c      the same for single waiters of a fair lock
  *   hold.c     while held: re-entry, renewal, extension, loss
@@ -80,6 +81,8 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
 void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 struct pawl__request *pawl__claim_next(struct pawl__name *name); /* the queue's head, taken out */
+struct pawl__tenure *pawl__claim_tenure(struct pawl__machine *machine,
+    struct pawl__request *request); /* its own; made now if it has none; NULL: no memory */
 unsigned pawl__claim_tokens(
     const struct pawl__tenure *tenure); /* how many its grant may need, with hand-offs */
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */

@@ -53,15 +53,13 @@ const char *pawl__family_word(enum pawl__family family)
 static struct pawl__name *name_new(
     struct pawl__machine *machine, const char *text, size_t size, enum pawl__family family)
 {
-    struct pawl__name *name = pawl__alloc(sizeof *name);
-    struct pawl__place *place = pawl__alloc(machine->engine->place_size);
-    char *copy = pawl__alloc(size + 1);
-    if (name == NULL || place == NULL || copy == NULL) {
-        pawl__free(name);
-        pawl__free(place);
-        pawl__free(copy);
+    const size_t place_size = machine->engine->place_size;
+    struct pawl__name *name = pawl__alloc(sizeof *name + place_size + size + 1);
+    if (name == NULL) {
         return NULL;
     }
+    struct pawl__place *place = (struct pawl__place *)(void *)(name + 1);
+    char *copy = (char *)place + place_size;
     memcpy(copy, text, size);
     place->name = copy;
     place->name_size = size;
@@ -71,8 +69,6 @@ static struct pawl__name *name_new(
     name->place = place;
     name->silent_us = PAWL__NEVER;
     name->idle_us = PAWL__NEVER;
-    name->watch_op.place = place;
-    name->watch_op.core = name;
     name->timer.kind = PAWL__TIMER_NAME;
     pawl__list_init(&name->queue);
     pawl__list_init(&name->crowd);
@@ -97,9 +93,8 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 void pawl__name_free(struct pawl__name *name)
 {
     pawl__tally_free_spares(name);
+    pawl__free(name->watch_op);
     pawl__free(name->error);
-    pawl__free(name->text);
-    pawl__free(name->place);
     pawl__free(name);
 }
 
@@ -153,8 +148,6 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
         if (tenure->handle == handle) {
             tenure->handle = other_handle(tenure);
-            tenure->lost.handle = tenure->handle;
-            tenure->risk.handle = tenure->handle;
             handle->tenures--;
             tenure->firsts = 0;
             if (tenure->handle != NULL) {

@@ -9,6 +9,10 @@
  * With hand-offs (an option of the handle) the backend's hold is kept, and changes hands here only:
  * so often, or for 10 ms. Then it is offered to others.
  *
+ * A release that its caller does not wait for leaves the name to the next of us at once: what is
+ * asked next goes to the backend behind it. Its answer is read along with others, or after a while
+ * for its own sake.
+ *
  * A release without an answer is repeated, with or without its caller, until it was answered or the
  * lease is over. If a repeated one finds nothing to release, the first copy did it, provided that
  * the hold was still valid then. */
@@ -23,6 +27,7 @@
 
 #define AGAIN_FIRST_US 20000
 #define AGAIN_MOST_US 500000
+#define UNHEARD_MOST_US 100000 /* for an answer that nobody waits for */
 
 /* ===== Asking ===== */
 
@@ -57,48 +62,65 @@ static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenu
     submit_main(machine, tenure, PAWL__OP_PASS, now_us);
 }
 
-/* The next in the queue becomes the heir. Its thread sleeps on: the answer comes with the giver's.
- */
-static void choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenure)
+static struct pawl__request *first_in_line(const struct pawl__name *name)
 {
+    return PAWL__CONTAINER(name->queue.next, struct pawl__request, node);
+}
+
+/* The next in the queue becomes the heir. Its thread sleeps on: the answer comes with the giver's.
+ * False: there is no memory for it. */
+static bool choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    struct pawl__tenure *heir = pawl__claim_tenure(machine, first_in_line(tenure->name));
+    if (heir == NULL) {
+        return false;
+    }
     struct pawl__request *request = pawl__claim_next(tenure->name);
-    struct pawl__tenure *heir = request->tenure;
     heir->state = PAWL__TENURE_CLAIMING;
     pawl__tenure_number(machine, heir);
     heir->request = request;
     heir->giver = tenure;
     tenure->heir = heir;
+    return true;
 }
 
-/* Whether the next in line may have it without a word to the backend. */
+/* Whether this one, the next in line, may have it without a word to the backend. */
 static bool may_hand_off(
-    const struct pawl__tenure *giver, const struct pawl__request *next, int64_t now_us)
+    const struct pawl__tenure *giver, const struct pawl__tenure *heir, int64_t now_us)
 {
-    const struct pawl__tenure *heir = next->tenure;
     const bool alike = giver->renew && heir->renew && !heir->doubt && !heir->granted;
     const bool idle = !giver->side_out && !giver->doubt && giver->shown == 1;
     const bool outlives = giver->until_us - now_us > heir->lease_us; /* an heir that died */
-    return giver->spare_tokens > 0 && giver->handed < next->handle->handoff && alike && idle &&
-           !outlives && now_us - giver->name->chain_us < PAWL__PASSES_US &&
+    return alike && idle && !outlives && now_us - giver->name->chain_us < PAWL__PASSES_US &&
            giver->deadline_us - now_us >= heir->lease_us / 2;
+}
+
+/* The next in line, if it wants hand-offs and tokens are left for one. */
+static struct pawl__tenure *find_heir(
+    struct pawl__machine *machine, const struct pawl__tenure *giver)
+{
+    const struct pawl__name *name = giver->name;
+    if (giver->spare_tokens == 0 || pawl__list_empty(&name->queue) ||
+        giver->handed >= first_in_line(name)->handle->handoff) {
+        return NULL;
+    }
+    return pawl__claim_tenure(machine, first_in_line(name));
 }
 
 static bool hand_off(struct pawl__machine *machine, struct pawl__tenure *giver,
     struct pawl__request *request, int64_t now_us)
 {
     struct pawl__name *name = giver->name;
-    if (pawl__list_empty(&name->queue) ||
-        !may_hand_off(
-            giver, PAWL__CONTAINER(name->queue.next, struct pawl__request, node), now_us)) {
+    struct pawl__tenure *heir = find_heir(machine, giver);
+    if (heir == NULL || !may_hand_off(giver, heir, now_us)) {
         name->kept = name->kept || giver->handed > 0;
         return false;
     }
-    struct pawl__request *next = pawl__claim_next(name);
-    next->tenure->request = next;
+    heir->request = pawl__claim_next(name);
     giver->granted = false;
     pawl__finish(machine, request, PAWL_OK, NULL);
     pawl__tenure_end(machine, giver);
-    pawl__hold_inherit(machine, next->tenure, giver, now_us);
+    pawl__hold_inherit(machine, heir, giver, now_us);
     return true;
 }
 
@@ -106,8 +128,7 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
 {
     const struct pawl__name *name = tenure->name;
     if (machine->engine->passes && name->place->family == PAWL__FAMILY_MUTEX &&
-        !pawl__list_empty(&name->queue)) {
-        choose_heir(machine, tenure);
+        !pawl__list_empty(&name->queue) && choose_heir(machine, tenure)) {
         submit_pass(machine, tenure, now_us);
     } else {
         submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
@@ -143,6 +164,27 @@ static void queue_entering(
     }
 }
 
+/* Whether the next of us may ask before the release was answered. Not if the answer may say that it
+ * is the others' turn, and not where others are never told: asked at once, in the same message, it
+ * would always be ours. */
+static bool may_go_on(const struct pawl__name *name, int64_t now_us)
+{
+    const enum pawl__family family = name->place->family;
+    const bool tells = family != PAWL__FAMILY_SPIN && family != PAWL__FAMILY_PLAIN;
+    const bool theirs = name->contended && had_a_turn(name, now_us);
+    return tells && !theirs && pawl__list_empty(&name->queue);
+}
+
+static void go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    tenure->main.lazy = true;
+    if (tenure->name->active == tenure) {
+        tenure->name->active = NULL;
+    }
+    pawl__tenure_arm(
+        machine, tenure, now_us + pawl__min64(UNHEARD_MOST_US, machine->timeout_us / 2));
+}
+
 static void release_last(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
@@ -155,7 +197,11 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
         return;
     }
     tenure->attempt = 0;
+    const bool goes_on = request->handle->unawaited && may_go_on(tenure->name, now_us);
     let_go(machine, tenure, now_us);
+    if (goes_on) {
+        go_on(machine, tenure, now_us);
+    }
     if (request->handle->unawaited) {
         pawl__finish(machine, request, PAWL_OK, NULL);
         return;
@@ -262,6 +308,7 @@ static void stand_back(struct pawl__machine *machine, struct pawl__name *name, i
 static void end_turn(
     struct pawl__machine *machine, struct pawl__name *name, bool others, int64_t now_us)
 {
+    name->contended = others;
     name->chained = others && !had_a_turn(name, now_us);
     if (others && !name->chained) {
         stand_back(machine, name, now_us);
@@ -435,6 +482,10 @@ static void disinherit(struct pawl__machine *machine, struct pawl__tenure *tenur
 void pawl__release_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     pawl__timer_clear(&machine->timers, &tenure->timer);
+    if (tenure->main_out) {
+        machine->hear = true; /* nobody has read its answer, if it has come */
+        return;
+    }
     if (is_lease_over(machine, tenure, now_us)) {
         struct pawl__tenure *heir = tenure->heir;
         tenure->heir = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tenures: made with the acquire request, ended when nothing of them can be left in the backend.
+/* Tenures: made when an acquire request gets its turn, ended when nothing of them can be left in
+ * the backend.
  *
  * Cleaning up is the second half of "ask again or take back": a claim whose caller has left, but of
  * which a copy may have reached the backend, is released until that was answered. If the engine
@@ -18,12 +19,9 @@
 #define CLEAN_MOST_US 500000
 #define SPARES_MOST 16
 
-static void notice_init(
-    struct pawl__notice *notice, struct pawl__tenure *tenure, pawl_status status)
+static void notice_init(struct pawl__notice *notice, pawl_status status)
 {
-    pawl__list_init(&notice->node);
-    notice->tenure = tenure;
-    notice->handle = tenure->handle;
+    pawl__list_init(&notice->delivery.node);
     notice->status = status;
 }
 
@@ -64,8 +62,8 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     tenure->timer.kind = PAWL__TIMER_TENURE;
     op_init(&tenure->main, tenure);
     op_init(&tenure->side, tenure);
-    notice_init(&tenure->lost, tenure, PAWL_LOST);
-    notice_init(&tenure->risk, tenure, PAWL_UNAVAILABLE);
+    notice_init(&tenure->lost, PAWL_LOST);
+    notice_init(&tenure->risk, PAWL_UNAVAILABLE);
     pawl__list_init(&tenure->node);
     pawl__list_init(&tenure->extends);
     pawl__list_init(&tenure->extending);

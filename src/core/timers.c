@@ -54,15 +54,14 @@ int64_t pawl__request_due(const struct pawl__request *request)
     if (request->tally != NULL) {
         return pawl__min64(due_us, due_of(&request->tally->timer));
     }
-    if (request->kind != PAWL__WANT_ACQUIRE || tenure == NULL) {
+    if (request->kind != PAWL__WANT_ACQUIRE) {
         return due_us;
     }
-    if (tenure->state == PAWL__TENURE_WAITING) {
+    if (tenure != NULL && tenure->state == PAWL__TENURE_WAITING) {
         return pawl__min64(due_us, due_of(&tenure->timer));
     }
-    const struct pawl__name *name = tenure->name;
-    bool next = tenure->state == PAWL__TENURE_IDLE && name->active == NULL &&
-                name->queue.next == &request->node;
+    const struct pawl__name *name = request->handle->name;
+    bool next = name->active == NULL && name->queue.next == &request->node;
     return next ? pawl__min64(due_us, due_of(&name->timer)) : due_us;
 }
 
@@ -71,7 +70,7 @@ static void request_timeout(
 {
     switch (request->kind) {
     case PAWL__WANT_ACQUIRE:
-        if (request->tenure->state != PAWL__TENURE_HELD) {
+        if (request->tenure == NULL || request->tenure->state != PAWL__TENURE_HELD) {
             pawl__claim_timeout(machine, request, now_us);
             return;
         }

@@ -39,11 +39,25 @@ void pawl__watch_ask_waiting(struct pawl__machine *machine, struct pawl__name *n
     }
 }
 
+/* Most names are never waited for, so it is made when it is first needed. */
+static bool make_op(struct pawl__name *name)
+{
+    if (name->watch_op == NULL) {
+        name->watch_op = pawl__alloc(sizeof *name->watch_op);
+        if (name->watch_op == NULL) {
+            return false; /* who waits looks once a second */
+        }
+        name->watch_op->place = name->place;
+        name->watch_op->core = name;
+    }
+    return true;
+}
+
 void pawl__watch_need(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    if (name->watch == PAWL__UNWATCHED && !name->watch_refused) {
+    if (name->watch == PAWL__UNWATCHED && !name->watch_refused && make_op(name)) {
         name->watch = PAWL__WATCH_ASKED;
-        pawl__submit(machine, &name->watch_op, PAWL__OP_WATCH, now_us);
+        pawl__submit(machine, name->watch_op, PAWL__OP_WATCH, now_us);
     }
 }
 
@@ -52,7 +66,7 @@ static void unwatch(struct pawl__machine *machine, struct pawl__name *name, int6
     name->watch = PAWL__WATCH_ENDING;
     name->idle_us = PAWL__NEVER;
     name->deaf_once = false;
-    pawl__submit(machine, &name->watch_op, PAWL__OP_UNWATCH, now_us);
+    pawl__submit(machine, name->watch_op, PAWL__OP_UNWATCH, now_us);
 }
 
 /* A watch that nobody needs lingers for a moment: the next caller may have to wait as well. */
@@ -79,7 +93,7 @@ void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, 
 
 void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    struct pawl__op *op = &name->watch_op;
+    struct pawl__op *op = name->watch_op;
     if (op->kind == PAWL__OP_WATCH && op->answer == PAWL__DONE) {
         name->watch = PAWL__WATCHED;
         pawl__watch_ask_waiting(machine, name, now_us); /* it may have been freed before */

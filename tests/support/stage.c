@@ -17,10 +17,10 @@ static void take_notices(struct stage *stage)
 {
     struct pawl__list *node = NULL;
     while ((node = pawl__list_pop(&stage->machine.notices)) != NULL) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, node);
+        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
         if (stage->notice_count < STAGE_NOTICES) {
             stage->notices[stage->notice_count].status = notice->status;
-            stage->notices[stage->notice_count].token = notice->tenure->token;
+            stage->notices[stage->notice_count].token = pawl__notice_tenure(notice)->token;
             stage->notices[stage->notice_count].at_us = stage->now_us;
         }
         stage->notice_count++;

@@ -55,6 +55,15 @@ static void pop(struct pawl__slots *slots, struct model *model)
     assert_int_equal(slot.whole, expected->whole);
 }
 
+static void want_all(struct pawl__slots *slots, struct model *model)
+{
+    pawl__slots_want_all(slots);
+    for (size_t i = model->first; i < model->last; i++) {
+        model->slots[i].orphan = model->slots[i].orphan || model->slots[i].lazy;
+        model->slots[i].lazy = false;
+    }
+}
+
 /* `disorder`: how much a deadline may be before the last one. */
 static void run(uint64_t seed, uint64_t disorder)
 {
@@ -70,13 +79,16 @@ static void run(uint64_t seed, uint64_t disorder)
         const bool filling = (model.last / 300) % 2 == 0;
         if (slots.count > 0 && pawl__random_below(&random, 3) < (filling ? 1u : 2u)) {
             pop(&slots, &model);
+        } else if (pawl__random_below(&random, 50) == 0) {
+            want_all(&slots, &model);
         } else {
             now_us += (int64_t)pawl__random_below(&random, 10);
+            const uint64_t whose = pawl__random_below(&random, 4);
             const struct pawl__slot slot = {.begin = pawl__random_next(&random),
                 .deadline_us = now_us - (int64_t)pawl__random_below(&random, disorder + 1),
                 .whole = pawl__random_below(&random, 2) == 0,
-                .lazy = pawl__random_below(&random, 4) == 0,
-                .orphan = pawl__random_below(&random, 4) == 0};
+                .lazy = whose == 0,
+                .orphan = whose == 1};
             push(&slots, &model, &slot);
         }
         check(&slots, &model);

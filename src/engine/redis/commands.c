@@ -295,8 +295,10 @@ bool pawl__command_put_rights(
     const size_t name_size = place->place.name_size;
     char keys[2][PAWL__COMPOSED_SIZE_MAX]; /* of a fair lock */
     const bool fair = place->place.family == PAWL__FAMILY_FAIR;
-    const struct pawl__redis_text names[] = {place->token, {name, name_size}, place->channel,
-        fair ? pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size) : place->stem,
+    const struct pawl__redis_text names[] = {pawl__redis_token(place), {name, name_size},
+        pawl__redis_channel(place),
+        fair ? pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size)
+             : pawl__redis_stem(place),
         pawl__redis_compose(keys[1], PAWL__TIMEOUTS_PREFIX, name, name_size)};
     return put_rights(out, names, rights_of(place->place.family), whole);
 }

@@ -109,12 +109,12 @@ static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops,
         .begin = pawl__link_position(&conn->link),
         .deadline_us = ops->deadline_us,
         .whole = whole,
-        .lazy = ops->lazy,
-        .orphan = ops->engine[0] != NULL};
+        .lazy = ops->lazy && ops->engine == NULL,
+        .orphan = ops->engine != NULL};
     for (const struct pawl__op *op = ops->next; op != NULL; op = op->next) {
         slot.deadline_us = pawl__min64(slot.deadline_us, op->deadline_us);
-        slot.lazy = slot.lazy && op->lazy;
-        slot.orphan = slot.orphan || op->engine[0] != NULL;
+        slot.lazy = slot.lazy && op->lazy && op->engine == NULL;
+        slot.orphan = slot.orphan || op->engine != NULL;
     }
     return slot;
 }
@@ -313,7 +313,7 @@ void pawl__conn_not_opened(struct pawl__conn *conn, struct pawl__effects *effect
 static void mark_orphans(struct pawl__op *ops, bool driven)
 {
     for (struct pawl__op *op = ops; op != NULL; op = op->next) {
-        op->engine[0] = op->lazy || driven ? NULL : op;
+        op->engine = op->lazy || driven ? NULL : op;
         driven = driven && op->lazy;
     }
 }
@@ -437,6 +437,21 @@ void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool drive
         pthread_mutex_unlock(&conn->mutex);
         pawl__effects_deliver(&effects, conn->host);
     }
+}
+
+/* What is kept is sent when there is a connection, and who sees to that reads too. */
+void pawl__conn_hear(struct pawl__conn *conn)
+{
+    struct pawl__effects effects;
+    pawl__effects_init(&effects);
+    pthread_mutex_lock(&conn->mutex);
+    pawl__slots_want_all(&conn->slots);
+    for (struct pawl__op *op = conn->pending; op != NULL; op = op->next) {
+        op->engine = op;
+    }
+    find_carer(conn, pawl__slots_due(&conn->slots), false, &effects);
+    pthread_mutex_unlock(&conn->mutex);
+    pawl__effects_deliver(&effects, conn->host);
 }
 
 /* ===== The end ===== */

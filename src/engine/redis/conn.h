@@ -74,7 +74,7 @@ struct pawl__conn {
     uint64_t completion_count;   /* how often operations were completed */
     int64_t active_us;           /* when something was last submitted */
     struct pawl__slots slots;
-    struct pawl__op *pending; /* kept for the next connection, linked by next; engine[0] is set of
+    struct pawl__op *pending; /* kept for the next connection, linked by next; engine is set of
                                  those who nobody drives for */
     struct pawl__op **pending_end;
     struct pawl__introduction introduction;
@@ -107,6 +107,7 @@ void pawl__conn_submit(struct pawl__conn *conn, struct pawl__op *ops, bool drive
 void pawl__conn_drive(struct pawl__conn *conn, struct pawl__waiter *waiter, int64_t deadline_us);
 void pawl__conn_ask(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__waiter *waiter,
     int64_t deadline_us);
+void pawl__conn_hear(struct pawl__conn *conn);
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
 void pawl__conn_pump(struct pawl__conn *conn);
 size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);

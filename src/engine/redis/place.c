@@ -15,6 +15,7 @@ enum {
     PARTS_MAX = 5,
 };
 
+_Static_assert(PARTS_MAX *BULK_SIZE_MAX <= UINT16_MAX, "positions fit");
 _Static_assert(PAWL__COMPOSED_SIZE_MAX >= PAWL__NAME_SIZE_MAX + PREFIX_SIZE_MAX, "it fits");
 
 struct pawl__redis_text pawl__redis_compose(
@@ -68,13 +69,18 @@ static struct pawl__redis_text compose_channel(char *to, const struct pawl__plac
     return pawl__redis_compose(to, PAWL__CHANNEL_PREFIX, place->name, place->name_size);
 }
 
+static uint16_t position(const struct pawl__buffer *buffer)
+{
+    return (uint16_t)pawl__buffer_size(buffer);
+}
+
 /* Add a bulk string; answers where its plain text stands in the buffer. */
-static bool add(struct pawl__buffer *buffer, struct pawl__redis_text text, size_t *at_out)
+static bool add(struct pawl__buffer *buffer, struct pawl__redis_text text, uint16_t *at_out)
 {
     if (!pawl__resp_put_bulk(buffer, text.bytes, text.size)) {
         return false;
     }
-    *at_out = pawl__buffer_size(buffer) - text.size - 2;
+    *at_out = (uint16_t)(position(buffer) - text.size - 2);
     return true;
 }
 
@@ -87,55 +93,52 @@ static bool add_queue(struct pawl__buffer *buffer, const struct pawl__redis_plac
     const char *name = place->place.name;
     const size_t name_size = place->place.name_size;
     char text[BULK_SIZE_MAX];
-    size_t at = 0;
+    uint16_t at = 0;
     return add(buffer, pawl__redis_compose(text, PAWL__QUEUE_PREFIX, name, name_size), &at) &&
            add(buffer, pawl__redis_compose(text, PAWL__TIMEOUTS_PREFIX, name, name_size), &at);
 }
 
-bool pawl__redis_place_init(struct pawl__redis_place *place)
+/* The parts that every place has, and the stem of those that are shared. */
+static bool add_parts(struct pawl__buffer *buffer, struct pawl__redis_place *place)
 {
     const char *name = place->place.name;
     const size_t name_size = place->place.name_size;
-    const bool shared = place->place.family == PAWL__FAMILY_SHARED;
-    assert(name_size > 0 && name_size <= PAWL__NAME_SIZE_MAX);
-    char token[BULK_SIZE_MAX];
-    char channel[BULK_SIZE_MAX];
-    char stem[BULK_SIZE_MAX];
-    place->token = pawl__redis_compose(token,
-        pawl__family_counts(place->place.family) ? PAWL__ASKED_PREFIX : PAWL__TOKEN_PREFIX, name,
-        name_size);
-    place->channel = compose_channel(channel, &place->place);
-    place->stem = shared ? pawl__redis_compose(stem, "", name, name_size)
-                         : (struct pawl__redis_text){NULL, 0};
+    const enum pawl__family family = place->place.family;
+    char text[BULK_SIZE_MAX];
+    uint16_t ignored = 0;
+    bool put = add(buffer,
+        pawl__redis_compose(text,
+            pawl__family_counts(family) ? PAWL__ASKED_PREFIX : PAWL__TOKEN_PREFIX, name, name_size),
+        &place->token_text);
+    place->lock_at = position(buffer);
+    put = put && add(buffer, (struct pawl__redis_text){name, name_size}, &ignored);
+    place->lock_end = position(buffer);
+    put = put && add_queue(buffer, place);
+    place->channel_at = position(buffer);
+    put = put && add(buffer, compose_channel(text, &place->place), &place->channel_text);
+    place->stem_at = position(buffer);
+    if (family == PAWL__FAMILY_SHARED) {
+        put = put && add(buffer, pawl__redis_compose(text, "", name, name_size), &place->stem_text);
+    }
+    place->parts_size = position(buffer);
+    return put;
+}
 
-    const size_t part_count = place->place.family == PAWL__FAMILY_FAIR ? PARTS_MAX : 3;
+bool pawl__redis_place_init(struct pawl__redis_place *place)
+{
     struct pawl__buffer buffer;
-    size_t token_at = 0;
-    size_t name_at = 0;
-    size_t channel_at = 0;
-    size_t stem_at = 0;
-    const size_t part_size = name_size + PREFIX_SIZE_MAX + 16;
+    assert(place->place.name_size > 0 && place->place.name_size <= PAWL__NAME_SIZE_MAX);
     pawl__buffer_init(&buffer, PARTS_MAX * BULK_SIZE_MAX);
-    bool put = pawl__buffer_reserve(&buffer, (part_count + shared) * part_size) != NULL &&
-               add(&buffer, place->token, &token_at);
-    place->lock_at = pawl__buffer_size(&buffer);
-    put = put && add(&buffer, (struct pawl__redis_text){name, name_size}, &name_at);
-    place->lock_end = pawl__buffer_size(&buffer);
-    put = put && add_queue(&buffer, place);
-    place->channel_at = pawl__buffer_size(&buffer);
-    put = put && add(&buffer, place->channel, &channel_at);
-    place->stem_at = pawl__buffer_size(&buffer);
-    put = put && (!shared || add(&buffer, place->stem, &stem_at));
-    if (!put) {
+    place->stem_text = 0;
+    if (!add_parts(&buffer, place)) {
         pawl__buffer_free(&buffer);
         return false;
     }
-    place->parts = buffer.bytes; /* nothing was consumed, so the content begins there */
-    place->parts_size = pawl__buffer_size(&buffer);
-    place->token.bytes = place->parts + token_at;
-    place->channel.bytes = place->parts + channel_at;
-    place->stem.bytes = place->parts + stem_at;
-    place->own = (struct pawl__subscription){.place = place, .stage = PAWL__WATCH_NONE};
+    /* Nothing was consumed, so the content begins with the block, which is larger than it need be.
+     */
+    char *fitted = pawl__realloc(buffer.bytes, place->parts_size);
+    place->parts = fitted != NULL ? fitted : buffer.bytes;
+    place->own = NULL;
     place->waiter_count = 0;
     atomic_init(&place->subscribed, false);
     return true;
@@ -143,7 +146,7 @@ bool pawl__redis_place_init(struct pawl__redis_place *place)
 
 void pawl__redis_place_free(struct pawl__redis_place *place)
 {
-    assert(place->own.stage == PAWL__WATCH_NONE && place->waiter_count == 0);
+    assert(place->own == NULL && place->waiter_count == 0);
     pawl__free(place->parts);
     place->parts = NULL;
 }

@@ -44,7 +44,6 @@ struct pawl__redis_text {
 
 /* How far a subscription has got. */
 enum pawl__watch_stage {
-    PAWL__WATCH_NONE,   /* not asked for */
     PAWL__WATCH_WANTED, /* to be sent when there is a connection */
     PAWL__WATCH_SENT,   /* the server has not confirmed it yet */
     PAWL__WATCH_CONFIRMED
@@ -53,9 +52,9 @@ enum pawl__watch_stage {
 /* What is heard for one name, or for one waiter of a fair lock. All of it is push.c's, guarded by
  * its mutex. */
 struct pawl__subscription {
-    struct pawl__map_node node; /* by channel; in the map unless the stage is NONE */
+    struct pawl__map_node node; /* by channel */
     struct pawl__redis_place *place;
-    uint64_t id; /* the waiter; 0: it is the name's own, in the place */
+    uint64_t id; /* the waiter; 0: it is the name's own */
     enum pawl__watch_stage stage;
     struct pawl__op *watch; /* to be completed when it is confirmed, or NULL */
 };
@@ -63,26 +62,50 @@ struct pawl__subscription {
 struct pawl__redis_place {
     struct pawl__place place; /* must be first */
     char *parts;              /* the block */
-    size_t parts_size;
-    size_t lock_at; /* where the bulk string of the lock begins in it, */
-    size_t lock_end;
-    size_t channel_at;
-    size_t stem_at; /* where the fourth part begins; without one, where the block ends */
-    struct pawl__redis_text token; /* the plain names, inside the block */
-    struct pawl__redis_text channel;
-    struct pawl__redis_text stem;
+    uint16_t parts_size;
+    uint16_t lock_at; /* where the bulk string of the lock begins in it, */
+    uint16_t lock_end;
+    uint16_t channel_at;
+    uint16_t stem_at;    /* where the fourth part begins; without one, where the block ends */
+    uint16_t token_text; /* where the plain names begin; each ends with its part */
+    uint16_t channel_text;
+    uint16_t stem_text;
 
     /* Whether our own push connection hears the channel at the moment. Set by push.c, read by all.
      */
     _Atomic bool subscribed;
 
-    struct pawl__subscription own; /* to the channel */
-    unsigned waiter_count;         /* subscriptions of waiters; push.c's, too */
+    unsigned waiter_count;          /* subscriptions of waiters; push.c's, */
+    struct pawl__subscription *own; /* and so is that to the channel; NULL: none */
 };
 
 static inline struct pawl__redis_place *pawl__redis_place_of(struct pawl__place *place)
 {
     return (struct pawl__redis_place *)(void *)place;
+}
+
+/* A plain name between these two places in the block; the part goes on with two bytes. */
+static inline struct pawl__redis_text pawl__redis_text_in(
+    const struct pawl__redis_place *place, size_t begin, size_t part_end)
+{
+    return (struct pawl__redis_text){place->parts + begin, part_end - 2 - begin};
+}
+
+static inline struct pawl__redis_text pawl__redis_token(const struct pawl__redis_place *place)
+{
+    return pawl__redis_text_in(place, place->token_text, place->lock_at);
+}
+
+static inline struct pawl__redis_text pawl__redis_channel(const struct pawl__redis_place *place)
+{
+    return pawl__redis_text_in(place, place->channel_text, place->stem_at);
+}
+
+/* Size 0: it has none. */
+static inline struct pawl__redis_text pawl__redis_stem(const struct pawl__redis_place *place)
+{
+    return place->stem_text != 0 ? pawl__redis_text_in(place, place->stem_text, place->parts_size)
+                                 : (struct pawl__redis_text){NULL, 0};
 }
 
 /* The prefix and a colon, if there is a prefix, and the name in its braces, into room for

@@ -150,6 +150,12 @@ static void redis_ask(
     pawl__conn_drive(&redis->conn, waiter, deadline_us);
 }
 
+static void redis_hear(void *self)
+{
+    struct redis *redis = self;
+    pawl__conn_hear(&redis->conn);
+}
+
 static size_t redis_poll(void *self, struct pollfd *fds, int64_t *due_us)
 {
     struct redis *redis = self;
@@ -287,6 +293,7 @@ const struct pawl__engine pawl__engine_redis = {
     .submit = redis_submit,
     .drive = redis_drive,
     .ask = redis_ask,
+    .hear = redis_hear,
     .poll = redis_poll,
     .pump = redis_pump,
     .glance = redis_glance,

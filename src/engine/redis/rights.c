@@ -145,13 +145,13 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     char timeouts[PAWL__COMPOSED_SIZE_MAX];
     const struct subject subjects[] = {
         {"lock", " on key '", '~', lock, ""},
-        {"token", " on key '", '~', place->token, ""},
-        {"hold", " on keys '", '~', place->stem, ":*:rwlock_timeout:*"},
+        {"token", " on key '", '~', pawl__redis_token(place), ""},
+        {"hold", " on keys '", '~', pawl__redis_stem(place), ":*:rwlock_timeout:*"},
         {"queue", " on key '", '~',
             pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, lock.bytes, lock.size), ""},
         {"timeouts", " on key '", '~',
             pawl__redis_compose(timeouts, PAWL__TIMEOUTS_PREFIX, lock.bytes, lock.size), ""},
-        {"channel", " on channel '", '&', place->channel, fair ? "*" : ""},
+        {"channel", " on channel '", '&', pawl__redis_channel(place), fair ? "*" : ""},
         {"server", NULL, '\0', {NULL, 0}, ""},
     };
     struct sentence problem = {.size = 0};

@@ -37,6 +37,19 @@ bool pawl__slots_grow(struct pawl__slots *slots)
     return true;
 }
 
+void pawl__slots_want_all(struct pawl__slots *slots)
+{
+    for (size_t i = 0; i < slots->count; i++) {
+        struct pawl__slot *slot = pawl__slots_at(slots, i);
+        if (slot->lazy) {
+            slot->lazy = false;
+            slot->orphan = true;
+            slots->awaited_count++;
+            slots->orphan_count++;
+        }
+    }
+}
+
 int64_t pawl__slots_due_unordered(const struct pawl__slots *slots)
 {
     int64_t due_us = PAWL__NEVER;

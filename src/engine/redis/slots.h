@@ -42,6 +42,9 @@ void pawl__slots_free(struct pawl__slots *slots);
 
 __attribute__((warn_unused_result)) bool pawl__slots_grow(struct pawl__slots *slots);
 
+/* Somebody waits for the lazy ones too, from now on, but does not drive. */
+void pawl__slots_want_all(struct pawl__slots *slots);
+
 /* When the first of them ends if they are not ordered. */
 int64_t pawl__slots_due_unordered(const struct pawl__slots *slots);
 

@@ -88,9 +88,9 @@ static void set_heard(const struct pawl__subscription *subscription, bool heard)
     }
 }
 
-/* Forget it; a waiter's is freed. */
 static void drop(struct pawl__push *push, struct pawl__subscription *subscription)
 {
+    struct pawl__redis_place *place = subscription->place;
     for (size_t i = 0; i < push->ask_count; i++) {
         if (ask_at(push, i)->subscription == subscription) {
             ask_at(push, i)->subscription = NULL;
@@ -98,11 +98,12 @@ static void drop(struct pawl__push *push, struct pawl__subscription *subscriptio
     }
     set_heard(subscription, false);
     pawl__map_remove(&push->channels, &subscription->node);
-    subscription->stage = PAWL__WATCH_NONE;
     if (subscription->id != 0) {
-        subscription->place->waiter_count--;
-        pawl__free(subscription);
+        place->waiter_count--;
+    } else {
+        place->own = NULL;
     }
+    pawl__free(subscription);
 }
 
 static struct pawl__op *take_watch(struct pawl__push *push, struct pawl__subscription *subscription)
@@ -143,7 +144,7 @@ static void subscribe(
 static struct pawl__redis_text waiter_channel(
     const struct pawl__push *push, const struct pawl__op *op, char to[WAITER_CHANNEL_SIZE])
 {
-    const struct pawl__redis_text channel = pawl__redis_place_of(op->place)->channel;
+    const struct pawl__redis_text channel = pawl__redis_channel(pawl__redis_place_of(op->place));
     memcpy(to, channel.bytes, channel.size);
     const int rest = snprintf(to + channel.size, WAITER_CHANNEL_SIZE - channel.size, ":%s:%llu",
         push->host->uuid, (unsigned long long)op->id);
@@ -160,7 +161,7 @@ static struct pawl__subscription *find(struct pawl__push *push, const struct paw
 {
     struct pawl__redis_place *place = pawl__redis_place_of(op->place);
     if (!is_waiters(op)) {
-        return place->own.stage != PAWL__WATCH_NONE ? &place->own : NULL;
+        return place->own;
     }
     char text[WAITER_CHANNEL_SIZE];
     const struct pawl__redis_text channel = waiter_channel(push, op, text);
@@ -172,21 +173,24 @@ static struct pawl__subscription *find(struct pawl__push *push, const struct paw
 static struct pawl__subscription *add(struct pawl__push *push, const struct pawl__op *op)
 {
     struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    struct pawl__subscription *subscription = &place->own;
-    struct pawl__redis_text channel = place->channel;
+    struct pawl__redis_text channel = pawl__redis_channel(place);
     char text[WAITER_CHANNEL_SIZE];
     if (is_waiters(op)) {
         channel = waiter_channel(push, op, text);
-        subscription = pawl__alloc(sizeof *subscription + channel.size);
-        if (subscription == NULL) {
-            return NULL;
-        }
+    }
+    struct pawl__subscription *subscription = pawl__alloc(sizeof *subscription + channel.size);
+    if (subscription == NULL) {
+        return NULL;
+    }
+    subscription->place = place;
+    if (is_waiters(op)) {
         char *copy = (char *)(subscription + 1);
         memcpy(copy, channel.bytes, channel.size);
         channel.bytes = copy;
-        subscription->place = place;
         subscription->id = op->id;
         place->waiter_count++;
+    } else {
+        place->own = subscription;
     }
     pawl__map_add(&push->channels, &subscription->node, channel.bytes, channel.size);
     subscription->stage = PAWL__WATCH_WANTED;
@@ -252,8 +256,8 @@ void pawl__push_end_place(struct pawl__push *push, struct pawl__redis_place *pla
     struct pawl__effects effects;
     struct pawl__map_node *node = NULL;
     pawl__effects_init(&effects);
-    if (place->own.stage != PAWL__WATCH_NONE) {
-        end(push, &place->own, &effects);
+    if (place->own != NULL) {
+        end(push, place->own, &effects);
     }
     if (place->waiter_count > 0) {
         node = pawl__map_next(&push->channels, NULL);

@@ -102,8 +102,9 @@ static bool put_record(
 {
     char key[RECORD_SIZE_MAX];
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    size_t size = place->token.size;
-    memcpy(key, place->token.bytes, size);
+    const struct pawl__redis_text stem = pawl__redis_token(place);
+    size_t size = stem.size;
+    memcpy(key, stem.bytes, size);
     size += (size_t)snprintf(key + size, sizeof key - size, ":%.*s:%llu", PAWL__UUID_SIZE, uuid,
         (unsigned long long)number);
     return pawl__resp_put_bulk(out, key, size);
@@ -162,13 +163,12 @@ bool pawl__tally_command_put(
     const char *uuid, struct pawl__buffer *out, const struct pawl__op *op, bool whole)
 {
     const struct pawl__tally_ask *ask = op->tally;
-    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    const struct pawl__redis_text channel = pawl__redis_channel(pawl__redis_place_of(op->place));
     const struct form form = form_of(op);
     const size_t before = pawl__buffer_size(out);
     const size_t id_count = ask->ids != NULL ? (size_t)ask->amount : 0;
     bool put = put_head(out, &form, id_count, whole) && put_keys(out, uuid, op) &&
-               pawl__resp_put_bulk(out, place->channel.bytes, place->channel.size) &&
-               put_arguments(out, op);
+               pawl__resp_put_bulk(out, channel.bytes, channel.size) && put_arguments(out, op);
     for (size_t i = 0; put && i < id_count; i++) {
         put = pawl__resp_put_bulk(out, ask->ids[i].bytes, PAWL__PERMIT_SIZE);
     }

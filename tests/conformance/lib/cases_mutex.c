@@ -178,6 +178,76 @@ static void release_unawaited(const struct suite *suite)
     assert_int_equal(recorder_count(recorder), 0);
 }
 
+/* Nothing but its own release stands in its way. */
+static void unawaited_and_tried_again(const struct suite *suite)
+{
+    pawl_lock_options options = thread_options();
+    options.release_unawaited = true;
+    pawl_lock *lock = open_lock(open_client(suite), suite->name, &options);
+    for (int i = 0; i < 200; i++) {
+        EXPECT(PAWL_OK, pawl_lock_acquire(lock, PAWL_TRY));
+        EXPECT(PAWL_OK, pawl_lock_release(lock));
+    }
+    expect_free(suite, suite->name);
+}
+
+/* Nobody calls the client again, and it has nothing else to ask. */
+static void a_loss_found_by_an_unawaited_release(const struct suite *suite)
+{
+    pawl_lock_options options = fixed_options(LONG_MS);
+    struct recorder *recorder = recorder_new();
+    options.release_unawaited = true;
+    record_events(&options, recorder);
+    pawl_lock *lock = open_lock(open_client(suite), suite->name, &options);
+    pawl_lock *breaker = open_thread_lock(open_client(suite), suite->name);
+    EXPECT(PAWL_OK, pawl_lock_acquire(lock, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_break(breaker));
+    const pawl_status status = pawl_lock_release(lock);
+    assert_true(status == PAWL_OK || status == PAWL_LOST); /* an engine may know before */
+    recorder_await(recorder, 1);
+    assert_int_equal(recorder_get(recorder, 0).kind, RECORD_LOST);
+    EXPECT(PAWL_OK, pawl_lock_acquire(lock, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_release(lock));
+    EXPECT(PAWL_OK, close_lock(lock));
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
+struct greedy {
+    pawl_lock *lock;
+    _Atomic bool enough;
+};
+
+static pawl_status take_again_and_again(void *arg)
+{
+    struct greedy *greedy = arg;
+    pawl_status status = PAWL_OK;
+    while (status == PAWL_OK && !atomic_load(&greedy->enough)) {
+        status = pawl_lock_acquire(greedy->lock, SOON_MS);
+        if (status == PAWL_OK) {
+            status = pawl_lock_release(greedy->lock);
+        }
+    }
+    return status;
+}
+
+/* One that asks again with the same message in which it lets go. */
+static void unawaited_leaves_others_their_turn(const struct suite *suite)
+{
+    pawl_lock_options options = thread_options();
+    options.release_unawaited = true;
+    struct greedy greedy = {.lock = open_lock(open_client(suite), suite->name, &options)};
+    pawl_lock *other = open_thread_lock(open_client(suite), suite->name);
+    struct actor *actor = actor_new();
+    stop_at_end(&greedy.enough);
+    actor_call(actor, take_again_and_again, &greedy);
+    for (int i = 0; i < 20; i++) {
+        EXPECT(PAWL_OK, pawl_lock_acquire(other, SOON_MS));
+        EXPECT(PAWL_OK, pawl_lock_release(other));
+    }
+    atomic_store(&greedy.enough, true);
+    EXPECT(PAWL_OK, actor_answer(actor));
+}
+
 static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_MUTEX, acquire_and_release),
     SUITE_CASE(FLAG_MUTEX, acquire_again_and_again),
@@ -191,6 +261,9 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_MUTEX, two_names_are_two_locks),
     SUITE_CASE(FLAG_MUTEX, owner_numbers_are_never_used_again),
     SUITE_CASE(FLAG_MUTEX, release_unawaited),
+    SUITE_CASE(FLAG_MUTEX, unawaited_and_tried_again),
+    SUITE_CASE(FLAG_MUTEX, a_loss_found_by_an_unawaited_release),
+    SUITE_CASE(FLAG_MUTEX, unawaited_leaves_others_their_turn),
 };
 
 SUITE_GROUP(suite_mutex, cases);

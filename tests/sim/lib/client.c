@@ -39,12 +39,20 @@ static void take_operations(struct sim_client *client)
     }
 }
 
+static void take_wish_to_hear(struct sim_client *client)
+{
+    if (client->machine.hear) {
+        client->machine.hear = false;
+        sim_net_hear(client);
+    }
+}
+
 static void take_notices(struct sim_client *client)
 {
     struct sim_world *world = client->world;
     struct pawl__list *node;
     while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, node);
+        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
         sim_hold_notice(client, notice);
         int64_t at_us = world->now_us + sim_about(world, world->plan.delay_us);
         sim_event_at(world, at_us, SIM_EVENT_COURIER, client)->notice = notice;
@@ -87,6 +95,7 @@ void sim_client_end(struct sim_client *client)
     client->world->in_machine = false;
     client->step++;
     take_operations(client);
+    take_wish_to_hear(client);
     take_notices(client);
     take_finished(client);
     take_dead(client);

@@ -197,13 +197,14 @@ void sim_hold_answered(const struct sim_call *call)
     }
 }
 
-void sim_hold_notice(struct sim_client *client, const struct pawl__notice *notice)
+void sim_hold_notice(struct sim_client *client, struct pawl__notice *notice)
 {
     struct sim_world *world = client->world;
-    struct sim_claim *claim = sim_claim_of(client, notice->tenure);
+    struct pawl__tenure *tenure = pawl__notice_tenure(notice);
+    struct sim_claim *claim = sim_claim_of(client, tenure);
     bool lost = notice->status == PAWL_LOST;
-    sim_hash(world, notice->tenure->id << 8 | (uint64_t)notice->status);
-    sim_say(world, client, "notice: tenure %llu is %s", (unsigned long long)notice->tenure->id,
+    sim_hash(world, tenure->id << 8 | (uint64_t)notice->status);
+    sim_say(world, client, "notice: tenure %llu is %s", (unsigned long long)tenure->id,
         lost ? "lost" : "at risk");
     if (claim == NULL || claim->granted_us < 0) {
         sim_fail(world, "O4", "a notice about a tenure that never held");

@@ -272,13 +272,49 @@ static void end_unanswered(struct sim_client *client, struct sim_call *call, paw
     complete(client, call);
 }
 
+static void read_reply(struct sim_client *client, struct sim_call *call)
+{
+    call->unread = false;
+    call->copy.fenced = client->world->plan.ordered && sim_draw(client->world, 10) > 0;
+    complete(client, call);
+}
+
+static struct sim_call *next_unread(const struct sim_client *client)
+{
+    for (struct pawl__list *node = client->calls.next; node != &client->calls; node = node->next) {
+        struct sim_call *call = PAWL__CONTAINER(node, struct sim_call, node);
+        if (call->unread && !call->cut) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+/* Nobody reads for the sake of a lazy operation: its reply waits for the next one. */
 void sim_net_reply(struct sim_client *client, struct sim_call *call)
 {
     if (call->op == NULL || call->cut) {
         return;
     }
-    call->copy.fenced = client->world->plan.ordered && sim_draw(client->world, 10) > 0;
-    complete(client, call);
+    call->unread = true;
+    struct sim_call *unread = call->op->lazy && !call->wanted ? NULL : next_unread(client);
+    while (unread != NULL) {
+        read_reply(client, unread);
+        unread = next_unread(client);
+    }
+}
+
+/* ... or until the machine wants it. */
+void sim_net_hear(struct sim_client *client)
+{
+    for (struct pawl__list *node = client->calls.next; node != &client->calls; node = node->next) {
+        struct sim_call *call = PAWL__CONTAINER(node, struct sim_call, node);
+        call->wanted = true;
+        if (call->unread) {
+            refer(
+                call, sim_event_at(client->world, client->world->now_us, SIM_EVENT_REPLY, client));
+        }
+    }
 }
 
 void sim_net_deadline(struct sim_client *client, struct sim_call *call)

@@ -168,6 +168,8 @@ struct sim_call {
     bool applied;
     bool dropped;         /* it will not arrive */
     bool cut;             /* its reply will not */
+    bool unread;          /* its reply is there, but nobody has looked */
+    bool wanted;          /* ... although the operation is lazy */
     bool refused;         /* it will be told so */
     bool unfit;           /* not for want of a connection */
     int64_t submitted_us; /* true time */
@@ -432,6 +434,7 @@ void sim_net_submit(struct sim_client *client, struct pawl__op *op);
 void sim_net_send(struct sim_client *client, struct sim_call *call);
 void sim_net_arrive(struct sim_world *world, struct sim_event *event);
 void sim_net_reply(struct sim_client *client, struct sim_call *call);
+void sim_net_hear(struct sim_client *client);
 void sim_net_deadline(struct sim_client *client, struct sim_call *call);
 void sim_net_refusal(struct sim_client *client, struct sim_call *call);
 void sim_net_cut(struct sim_client *client);
@@ -489,7 +492,7 @@ struct sim_claim *sim_held(struct sim_client *client, unsigned name, uint64_t ow
 void sim_hold_acquired(struct sim_actor *actor, struct pawl__tenure *tenure);
 void sim_hold_drop(struct sim_claim *claim);
 void sim_hold_answered(const struct sim_call *call);
-void sim_hold_notice(struct sim_client *client, const struct pawl__notice *notice);
+void sim_hold_notice(struct sim_client *client, struct pawl__notice *notice);
 void sim_holds_check(struct sim_client *client);
 void sim_hold_look(struct sim_actor *actor, struct sim_handle *handle);
 void sim_taken(struct sim_world *world, unsigned name);
