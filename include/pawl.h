@@ -425,8 +425,9 @@ typedef struct pawl_semaphore_options {
         sizeof(pawl_semaphore_options), false, 30000, true, NULL, NULL \
     }
 
-/* Open a semaphore by its name, as a lock is. This asks nothing of the backend. NULL options: the
- * defaults. */
+/* Open a semaphore by its name, as a lock is: this asks nothing of the backend but, where the
+ * credentials are restricted, whether they suffice. NULL options: the defaults. WAITS: timeout, in
+ * that case. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_open(pawl_client *client, const char *name,
     const pawl_semaphore_options *options, pawl_semaphore **semaphore_out);
 
@@ -511,7 +512,7 @@ typedef struct pawl_latch pawl_latch;
 
 typedef void (*pawl_latch_callback)(pawl_latch *latch, pawl_status status, void *arg);
 
-/* Open a latch by its name, as a lock is. This asks nothing of the backend. */
+/* Open a latch by its name, as a semaphore is. WAITS: the same. */
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_open(
     pawl_client *client, const char *name, pawl_latch **latch_out);
 

@@ -16,7 +16,6 @@ enum {
     RECORD_SIZE_MAX = PAWL__COMPOSED_SIZE_MAX + PAWL__UUID_SIZE + 24,
 };
 
-#define LEASES_SUFFIX ":timeout"
 #define HINT_MS_MAX INT64_C(1000000000000000)
 
 /* What a verb is to the server. */
@@ -80,21 +79,10 @@ static bool put_leases(struct pawl__buffer *out, const struct pawl__op *op)
     char key[PAWL__COMPOSED_SIZE_MAX];
     const char *name = op->place->name;
     const size_t name_size = op->place->name_size;
-    if (!has_leases(op)) {
-        return pawl__resp_put_bulk(out, name, name_size);
-    }
-    const bool braces = memchr(name, '{', name_size) == NULL;
-    size_t size = 0;
-    if (braces) {
-        key[size++] = '{';
-    }
-    memcpy(key + size, name, name_size);
-    size += name_size;
-    if (braces) {
-        key[size++] = '}';
-    }
-    memcpy(key + size, LEASES_SUFFIX, sizeof LEASES_SUFFIX - 1);
-    return pawl__resp_put_bulk(out, key, size + sizeof LEASES_SUFFIX - 1);
+    const struct pawl__redis_text leases = has_leases(op)
+                                               ? pawl__redis_compose_leases(key, name, name_size)
+                                               : (struct pawl__redis_text){name, name_size};
+    return pawl__resp_put_bulk(out, leases.bytes, leases.size);
 }
 
 static bool put_record(
