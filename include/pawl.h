@@ -442,10 +442,12 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_set(
     pawl_semaphore *semaphore, int64_t permits, bool *set_out);
 
 /* So many permits more, or, below 0, fewer. If fewer are free than are to go, the number of free
- * ones goes below zero, and permits vanish as they come back. WAITS: timeout. */
+ * ones goes below zero, and permits vanish as they come back. PAWL_UNAVAILABLE: it may have been
+ * done, or not; look before you ask again. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_add(pawl_semaphore *semaphore, int64_t permits);
 
-/* Take all permits that are free, and say how many. WAITS: timeout. */
+/* Take all permits that are free, and say how many. PAWL_UNAVAILABLE: nobody knows; what was taken
+ * is given back in the background. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_drain(
     pawl_semaphore *semaphore, int64_t *permits_out);
 

@@ -29,6 +29,12 @@ static bool has_leases(const struct pawl__op *op)
     return op->place->family == PAWL__FAMILY_PERMITS;
 }
 
+/* Are permits named one by one? Those that a drain took are not, also where there are leases. */
+static bool has_ids(const struct pawl__op *op)
+{
+    return op->tally->ids != NULL;
+}
+
 static struct form form_of(const struct pawl__op *op)
 {
     const bool leases = has_leases(op);
@@ -49,8 +55,8 @@ static struct form form_of(const struct pawl__op *op)
         return leases ? (struct form){&pawl__script_permits_give, 1}
                       : (struct form){&pawl__script_semaphore_add, 2};
     case PAWL__TALLY_UNDO:
-        return leases ? (struct form){&pawl__script_permits_give, 1}
-                      : (struct form){&pawl__script_semaphore_undo, 2};
+        return has_ids(op) ? (struct form){&pawl__script_permits_give, 1}
+                           : (struct form){&pawl__script_semaphore_undo, 2};
     case PAWL__TALLY_EXTEND:
         return (struct form){&pawl__script_permits_extend, 1};
     case PAWL__TALLY_DOWN:
@@ -134,8 +140,7 @@ static bool put_arguments(struct pawl__buffer *out, const struct pawl__op *op)
         return put_ms(out, ask->keep_us) && pawl__resp_put_int(out, ask->amount);
     case PAWL__TALLY_GIVE:
     case PAWL__TALLY_UNDO:
-        return put_ms(out, ask->keep_us) &&
-               (has_leases(op) || pawl__resp_put_int(out, ask->amount));
+        return put_ms(out, ask->keep_us) && (has_ids(op) || pawl__resp_put_int(out, ask->amount));
     case PAWL__TALLY_EXTEND:
         return put_ms(out, op->lease_us);
     case PAWL__TALLY_DRAIN:
