@@ -240,8 +240,8 @@ enum pawl__reply_result pawl__tally_answer_list(const struct pawl__resp_reader *
 static const char *meaning_of(bool range)
 {
     return range ? "there would be more than 2147483647 permits, or fewer than -2147483648"
-                 : "a key of this name exists and is something else (a lock, a text, ...): choose "
-                   "another name or remove it";
+                 : "a key of this name exists and is something else: a lock, or somebody's data; "
+                   "choose another name";
 }
 
 void pawl__tally_take_error(struct pawl__op *op, const char *text, size_t text_size, bool foreign)
