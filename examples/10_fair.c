@@ -56,11 +56,15 @@ static void *stand_in_line(void *arg)
     return NULL;
 }
 
-/* How many stand in the queue, as the backend says. */
-static int64_t waiting(pawl_client *client)
+/* Until so many stand in the queue, as the backend says. */
+static pawl_status await_queue(pawl_client *client, int64_t length)
 {
     pawl_entry entry = {.size = sizeof entry};
-    return pawl_client_look(client, "example-fair", &entry) == PAWL_OK ? entry.waiters : -1;
+    pawl_status status = PAWL_OK;
+    do {
+        status = pawl_client_look(client, "example-fair", &entry);
+    } while (status == PAWL_OK && entry.waiters < length);
+    return status;
 }
 
 /* Start one caller, and wait until it stands in the queue. */
@@ -70,9 +74,7 @@ static pawl_status line_up(struct caller *caller, pawl_client *client)
     if (status == PAWL_OK && pthread_create(&caller->thread, NULL, stand_in_line, caller) != 0) {
         status = PAWL_NO_MEMORY;
     }
-    while (status == PAWL_OK && waiting(client) < caller->number) {
-    }
-    return status;
+    return status == PAWL_OK ? await_queue(client, caller->number) : status;
 }
 
 int main(void)
@@ -84,7 +86,9 @@ int main(void)
     if (status == PAWL_OK) {
         status = pawl_lock_acquire(lock, 10000);
     }
-    printf("held by us; %d others stand in line:\n", CALLERS);
+    if (status == PAWL_OK) {
+        printf("held by us; %d others stand in line:\n", CALLERS);
+    }
     int lined_up = 0;
     for (; status == PAWL_OK && lined_up < CALLERS; lined_up++) {
         callers[lined_up].number = lined_up + 1;

@@ -151,8 +151,9 @@ PAWL_API PAWL_CHECKED pawl_status pawl_client_open(
 
 /* End all waits with PAWL_CANCELED, release what is still held, run the callbacks that are due, and
  * free the client. Locks that are still open stay safe to close; their other calls answer
- * PAWL_MISUSE. PAWL_UNAVAILABLE: a release went unheard; that lock ends with its lease. WAITS:
- * timeout, and for a callback that is running. */
+ * PAWL_MISUSE. PAWL_UNAVAILABLE: a release went unheard; that lock ends with its lease, but permits
+ * without a lease stay taken, and a latch is not counted down. WAITS: timeout, and for a callback
+ * that is running. */
 PAWL_API pawl_status pawl_client_close(pawl_client *client);
 
 /* For event loops (options.dispatch): a descriptor that is readable while callbacks are due, or -1
@@ -425,8 +426,9 @@ typedef struct pawl_semaphore_options {
         sizeof(pawl_semaphore_options), false, 30000, true, NULL, NULL \
     }
 
-/* Open a semaphore by its name, as a lock is. This asks nothing of the backend. NULL options: the
- * defaults. */
+/* Open a semaphore by its name, as a lock is: this asks nothing of the backend but, where the
+ * credentials are restricted, whether they suffice. NULL options: the defaults. WAITS: timeout, in
+ * that case. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_open(pawl_client *client, const char *name,
     const pawl_semaphore_options *options, pawl_semaphore **semaphore_out);
 
@@ -441,10 +443,12 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_set(
     pawl_semaphore *semaphore, int64_t permits, bool *set_out);
 
 /* So many permits more, or, below 0, fewer. If fewer are free than are to go, the number of free
- * ones goes below zero, and permits vanish as they come back. WAITS: timeout. */
+ * ones goes below zero, and permits vanish as they come back. PAWL_UNAVAILABLE: it may have been
+ * done, or not; look before you ask again. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_add(pawl_semaphore *semaphore, int64_t permits);
 
-/* Take all permits that are free, and say how many. WAITS: timeout. */
+/* Take all permits that are free, and say how many. PAWL_UNAVAILABLE: nobody knows; what was taken
+ * is given back in the background. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_drain(
     pawl_semaphore *semaphore, int64_t *permits_out);
 
@@ -511,7 +515,7 @@ typedef struct pawl_latch pawl_latch;
 
 typedef void (*pawl_latch_callback)(pawl_latch *latch, pawl_status status, void *arg);
 
-/* Open a latch by its name, as a lock is. This asks nothing of the backend. */
+/* Open a latch by its name, as a semaphore is. WAITS: the same. */
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_open(
     pawl_client *client, const char *name, pawl_latch **latch_out);
 

@@ -124,9 +124,10 @@ static int store_choice(const struct cli_option *option, const char *shown, cons
     char quoted[CLI_QUOTE_SIZE];
     char choices[CLI_QUOTE_SIZE];
     list_choices(option->choices, choices, sizeof choices);
-    return cli_say_usage("%s: '%s' is none of %s%s%s%s", shown, cli_quote(text, quoted), choices,
-        nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-        nearest != NULL ? "'?" : "");
+    const bool several = option->choices[1] != NULL;
+    return cli_say_usage("%s: '%s' is %s %s%s%s%s", shown, cli_quote(text, quoted),
+        several ? "none of" : "not", choices, nearest != NULL ? "; did you mean '" : "",
+        nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 }
 
 static int store_text(const struct cli_option *option, const char *shown, char *text)

@@ -2,7 +2,8 @@
 /* The keeper while it waits for the lock. It asks once without waiting, which is all that most runs
  * need; then the library waits in the background, so that the front can be heard meanwhile. On a
  * terminal the front is told now and then who holds the lock; looking is a question to the backend,
- * so it is done less often after a while. */
+ * so it is done less often after a while. If it is not waited for a holder but for servers, of
+ * which too few can be reached or may vote, that is told once, on a terminal or not. */
 #include "line/say.h"
 #include "run/keeper.h"
 #include "text/duration.h"
@@ -15,7 +16,9 @@ enum {
     LOOK_FIRST_US = 200 * US_PER_MS,
     LOOK_OFTEN_US = 1 * US_PER_S,
     LOOK_SELDOM_US = 5 * US_PER_S,
-    LOOKS_OFTEN = 10, /* how many, before it becomes seldom */
+    LOOKS_OFTEN = 10,          /* how many, before it becomes seldom */
+    TROUBLE_US = 1 * US_PER_S, /* of servers, before it is told */
+    NOTES_MAX = 3,
 };
 
 /* ===== Who holds it ===== */
@@ -86,14 +89,23 @@ static bool unwanted(const struct run_keeper *keeper)
     return keeper->done || keeper->pausing || keeper->front_gone;
 }
 
-/* Stay until the asynchronous acquire is answered; it is canceled if the front does not want it any
- * more. */
-static pawl_status await_answer(struct run_keeper *keeper)
+static void tell_trouble(struct run_keeper *keeper, const char *trouble)
 {
+    char text[RUN_TEXT_SIZE];
+    snprintf(text, sizeof text, "waiting for servers: %.*s", RUN_TEXT_SIZE - 32, trouble);
+    run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
+}
+
+/* Stay until the asynchronous acquire is answered; it is canceled if the front does not want it any
+ * more. `trouble`: why the servers did not answer before, or "". */
+static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
+{
+    const bool troubled = trouble[0] != '\0' && !keeper->options->quiet;
     int64_t look_us = keeper->options->tells ? run_now_us() + LOOK_FIRST_US : RUN_NEVER;
+    int64_t trouble_us = troubled ? run_now_us() + TROUBLE_US : RUN_NEVER;
     bool canceled = false;
     for (int looks = 0; !keeper->grip.answered;) {
-        run_keeper_pump(keeper, canceled ? RUN_NEVER : look_us);
+        run_keeper_pump(keeper, canceled ? RUN_NEVER : run_min(look_us, trouble_us));
         if (keeper->grip.answered) {
             break;
         }
@@ -102,6 +114,10 @@ static pawl_status await_answer(struct run_keeper *keeper)
             run_grip_cancel(&keeper->grip);
         }
         const int64_t now_us = run_now_us();
+        if (!canceled && now_us >= trouble_us) {
+            tell_trouble(keeper, trouble);
+            trouble_us = RUN_NEVER;
+        }
         if (!canceled && now_us >= look_us) {
             tell_holder(keeper);
             look_us = now_us + (looks++ < LOOKS_OFTEN ? LOOK_OFTEN_US : LOOK_SELDOM_US);
@@ -128,6 +144,8 @@ pawl_status run_wait(struct run_keeper *keeper)
     if (!temporary || wait_left_ms(keeper) == PAWL_TRY) {
         return status;
     }
+    char trouble[RUN_TEXT_SIZE];
+    snprintf(trouble, sizeof trouble, "%s", status != PAWL_BUSY ? keeper->grip.why : "");
     status = run_grip_start(&keeper->grip, wait_left_ms(keeper));
-    return status == PAWL_OK ? await_answer(keeper) : status;
+    return status == PAWL_OK ? await_answer(keeper, trouble) : status;
 }

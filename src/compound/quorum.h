@@ -42,6 +42,7 @@ struct pawl__ballot {
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
     pawl_lock_info info;
+    char trouble[120]; /* the fault that the last answer was, if it was one; else "" */
 };
 
 struct pawl__panel {

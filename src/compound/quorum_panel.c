@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fds.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define HOOK_US 10000 /* between two looks whether somebody has called a hook at last */
@@ -147,6 +148,8 @@ static void judge(struct pawl__ballot *ballot)
         return;
     }
     ballot->vote = vote_of(&ballot->request);
+    const bool fault = ballot->vote == PAWL__VOTE_SILENT && ballot->request.error != NULL;
+    snprintf(ballot->trouble, sizeof ballot->trouble, "%s", fault ? ballot->request.error : "");
     if (ballot->request.kind == PAWL__WANT_ACQUIRE && ballot->vote == PAWL__VOTE_YES) {
         const bool held = pawl__node_look(ballot->node, &hold, &lost);
         ballot->token = held ? hold.token : 0;

@@ -23,14 +23,16 @@ static const char *word_for(const struct pawl__request *request)
 
 static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_SIZE])
 {
+    const bool known = ballot->trouble[0] != '\0'; /* it is away, and not slow */
     const int64_t waited_us = pawl__max64(ballot->panel->expired_us - ballot->asked_us, 0);
     switch (ballot->vote) {
     case PAWL__VOTE_OPEN:
         if (ballot->panel->expired_us == 0) {
             snprintf(words, WORDS_SIZE, "not waited for");
         } else {
-            snprintf(words, WORDS_SIZE, "no answer within %lld ms",
-                (long long)((waited_us + 500) / 1000));
+            snprintf(words, WORDS_SIZE, "no answer within %lld ms%s%s%s",
+                (long long)((waited_us + 500) / 1000), known ? " (before: " : "", ballot->trouble,
+                known ? ")" : "");
         }
         return;
     case PAWL__VOTE_BARRED:

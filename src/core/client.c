@@ -509,7 +509,8 @@ pawl_status pawl__client_close(struct pawl_client *client)
     pawl__cancel_on();
     return drained ? PAWL_OK
                    : pawl__fail(PAWL_UNAVAILABLE,
-                         "a release was not confirmed; that lock ends with its lease");
+                         "a release was not confirmed; what has a lease ends with it, but permits "
+                         "without one stay taken, and a latch may be one too high");
 }
 
 /* ===== Closing a lock ===== */

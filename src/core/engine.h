@@ -107,7 +107,7 @@ enum pawl__tally_verb {
     PAWL__TALLY_GIVE,  /* give them back and wake who waits. PERMITS: those of the ids that are out;
                           value: how many of them had time left */
     PAWL__TALLY_UNDO,  /* the same, if the TAKE of the same number has taken them; if it has not, it
-                          never will */
+                          never will. No amount: the same of a DRAIN */
     PAWL__TALLY_EXTEND, /* PERMITS: those of the ids that are out last at least lease_us from now;
                            `gone` says which are not out */
     PAWL__TALLY_DOWN,   /* LATCH: one less, and wake who waits at zero; value: what is left */

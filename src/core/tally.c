@@ -35,6 +35,12 @@ static bool waits(const struct pawl__tally *tally)
     return tally->ask.verb == PAWL__TALLY_TAKE || tally->ask.verb == PAWL__TALLY_AWAIT;
 }
 
+/* Does it take permits, which are to come back if nobody knows that they were taken? */
+static bool takes(const struct pawl__tally *tally)
+{
+    return tally->ask.verb == PAWL__TALLY_TAKE || tally->ask.verb == PAWL__TALLY_DRAIN;
+}
+
 /* Does it go on if its caller leaves without an answer? */
 static bool goes_on(const struct pawl__tally *tally)
 {
@@ -124,14 +130,15 @@ static struct pawl__tally *tally_new(struct pawl__machine *machine, struct pawl_
 }
 
 /* Whose record the next tally of this name may have dropped: our own, unless a copy may still come
- * that has to find it; or, if we were told no or only looked, that of the one before, which is
- * still there. 0: none. */
+ * that has to find it; or, if we were not answered, had to wait or only looked, that of the one
+ * before, which is still there. 0: none. */
 static uint64_t leftover(const struct pawl__tally *tally)
 {
     const enum pawl__tally_verb verb = tally->ask.verb;
     const bool looked =
         verb == PAWL__TALLY_READ || verb == PAWL__TALLY_AWAIT || verb == PAWL__TALLY_EXTEND;
-    if (looked || tally->op.answer != PAWL__DONE) {
+    const bool recorded = tally->op.answer == PAWL__DONE || tally->op.answer == PAWL__GONE;
+    if (looked || !recorded) {
         return tally->ask.forget;
     }
     return tally->doubt ? 0 : tally->number;
@@ -325,7 +332,7 @@ static void left(struct pawl__machine *machine, struct pawl__tally *tally, int64
     if (tally->out) {
         return; /* its answer tells what is to be done */
     }
-    if (tally->ask.verb == PAWL__TALLY_TAKE && tally->doubt) {
+    if (takes(tally) && tally->doubt) {
         undo(machine, tally, now_us);
     } else if (goes_on(tally)) {
         persist(machine, tally, now_us);
@@ -341,7 +348,7 @@ static void answered_alone(struct pawl__machine *machine, struct pawl__tally *ta
     if (tally->leases != NULL) {
         pawl__leases_answered(machine, tally, now_us);
         end(machine, tally);
-    } else if (tally->ask.verb == PAWL__TALLY_TAKE && (op->answer == PAWL__DONE || tally->doubt)) {
+    } else if (takes(tally) && (op->answer == PAWL__DONE || tally->doubt)) {
         undo(machine, tally, now_us);
     } else if (!answered && (tally->undoing || goes_on(tally))) {
         persist(machine, tally, now_us);

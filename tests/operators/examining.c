@@ -16,8 +16,8 @@
 struct found {
     pawl_verdict verdict;
     char topic[32];
-    char sentence[2048];
-    char remedy[2048];
+    char sentence[4096];
+    char remedy[4096];
 };
 
 static struct found findings[32];
@@ -240,6 +240,44 @@ static void missing_rights_are_named(void **state)
     assert_topic("rights", PAWL_UNFIT, "may not run scripts", "+evalsha +eval");
 }
 
+/* What only some kinds need is told with them, and is no reason to keep no lock at all. */
+static void missing_rights_of_a_kind_are_named(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"-rpush", "may not run RPUSH (needed for fair locks)", "+rpush"},
+        {"-hlen -scan", "HLEN (needed for read/write locks)", "+hlen"},
+        {"-del", "DEL (needed for plain locks)", "+del"},
+        {"-incrby -decrby", "INCRBY, DECRBY (needed for semaphores)", "+incrby +decrby"},
+        {"-zremrangebyscore", "ZREMRANGEBYSCORE (needed for permits with leases)",
+            "+zremrangebyscore"},
+        {"-decr", "DECR (needed for latches)", "+decr"},
+        {"-expire", "EXPIRE (needed for Redlock)", "+expire"},
+        {"-zcount", "ZCOUNT (needed for listing locks)", "+zcount"},
+        {"resetchannels &redisson_lock__channel:*",
+            "PUBLISH to redisson_sc:* (needed for semaphores)", "'&redisson_sc:*'"},
+        {"resetchannels &redisson_lock__channel:*", "PUBLISH to redisson_rwlock:*",
+            "'&redisson_rwlock:*' '&redisson_sc:*' '&redisson_countdownlatch__channel__*' -- or"},
+    };
+    struct server *server = server_start(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        free(server_command(server, "ACL SETUSER a reset on >pw ~* &* +@all %s", cases[i][0]));
+        examine_url(user_url(server, "a"));
+        assert_topic("rights", PAWL_WARNING, cases[i][1], cases[i][2]);
+    }
+    /* Each word stands there once, and nothing is cut off. */
+    free(server_command(server, "ACL SETUSER a reset on >pw ~* &* +eval +hello +info"));
+    examine_url(user_url(server, "a"));
+    const char *remedy = topic("rights")->remedy;
+    const char *end = strstr(remedy, " -- or");
+    const char *first = strstr(remedy, " +del ");
+    assert_true(first != NULL && end != NULL && first < end);
+    first = strstr(first + 1, " +del ");
+    assert_true(first == NULL || first > end);
+    assert_non_null(
+        strstr(topic("rights")->sentence, "HSET, PTTL, PEXPIRE, DEL (needed for showing"));
+}
+
 static void rights_for_some_names_are_fit(void **state)
 {
     (void)state;
@@ -290,6 +328,40 @@ static bool count_entry(const pawl_entry *entry, void *arg)
     return true;
 }
 
+/* Have every other kind, and give it back. */
+static void use_kinds(pawl_client *client)
+{
+    static const pawl_kind kinds[] = {PAWL_FAIR, PAWL_READ, PAWL_WRITE, PAWL_SPIN, PAWL_PLAIN};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+        pawl_lock *lock = NULL;
+        char name[16];
+        snprintf(name, sizeof name, "kind-%d", (int)kinds[i]);
+        options.kind = kinds[i];
+        ASSERT_OK(pawl_lock_open(client, name, &options, &lock));
+        ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
+        ASSERT_OK(pawl_lock_release(lock));
+        ASSERT_OK(pawl_lock_close(lock));
+    }
+    pawl_semaphore_options leased = PAWL_SEMAPHORE_OPTIONS_INIT;
+    pawl_semaphore *semaphore = NULL;
+    pawl_latch *latch = NULL;
+    pawl_permit permit;
+    pawl_entry entry = {.size = sizeof entry};
+    leased.leased = true;
+    ASSERT_OK(pawl_semaphore_open(client, "permits", &leased, &semaphore));
+    ASSERT_OK(pawl_semaphore_set(semaphore, 2, NULL));
+    ASSERT_OK(pawl_permit_acquire(semaphore, 1, PAWL_TRY, &permit));
+    ASSERT_OK(pawl_client_look(client, "permits", &entry));
+    assert_int_equal(entry.kind, PAWL_SEMAPHORE);
+    ASSERT_OK(pawl_permit_release(semaphore, &permit, 1));
+    ASSERT_OK(pawl_semaphore_close(semaphore));
+    ASSERT_OK(pawl_latch_open(client, "latch", &latch));
+    ASSERT_OK(pawl_latch_set(latch, 1, NULL));
+    ASSERT_OK(pawl_latch_count_down(latch));
+    ASSERT_OK(pawl_latch_close(latch));
+}
+
 static void the_line_to_paste_is_enough(void **state)
 {
     (void)state;
@@ -321,6 +393,7 @@ static void the_line_to_paste_is_enough(void **state)
     ASSERT_OK(pawl_watch_next(watch, 5000, &event));
     assert_int_equal(event.change, PAWL_RELEASED);
     pawl_watch_close(watch);
+    use_kinds(client);
 }
 
 /* ===== Servers that do not even greet ===== */
@@ -431,6 +504,7 @@ int main(void)
         CASE(who_may_come_in),
         CASE(connections_and_events),
         CASE(missing_rights_are_named),
+        CASE(missing_rights_of_a_kind_are_named),
         CASE(rights_for_some_names_are_fit),
         CASE(what_may_not_be_asked_is_said),
         CASE(the_line_to_paste_is_enough),

@@ -309,6 +309,24 @@ static void one_that_was_not_waited_for(void **state)
     assert_non_null(strstr(pawl_last_error(), "no answer within "));
 }
 
+/* The client pauses between its attempts to connect, for longer than a round lasts: what the last
+ * one found is told all the same. */
+static void one_that_is_away_is_not_called_slow(void **state)
+{
+    (void)state;
+    nodes.count = 3;
+    party_open(&ours, &nodes, NULL, NULL);
+    server_kill(nodes.servers[1]);
+    server_kill(nodes.servers[2]);
+    for (int i = 0; i < 2; i++) {
+        assert_status(pawl_lock_acquire(ours.lock, 1200), PAWL_UNAVAILABLE);
+    }
+    const char *second = strstr(pawl_last_error(), server_url(nodes.servers[1]));
+    assert_non_null(second);
+    assert_non_null(strstr(second, "cannot connect"));
+    assert_non_null(strstr(strstr(second, "cannot connect") + 1, "cannot connect"));
+}
+
 /* ===== Callbacks ===== */
 
 struct slow {
@@ -479,6 +497,7 @@ int main(int argc, char *argv[])
         TEST(a_limit_is_kept),
         TEST(a_long_wait_ends_busy),
         TEST(one_that_was_not_waited_for),
+        TEST(one_that_is_away_is_not_called_slow),
         TEST(lost_and_released_while_on_risk_runs),
         TEST(contenders_do_not_lose_a_count),
         TEST(a_holder_that_dies),

@@ -145,6 +145,27 @@ static void unheard_acquire_is_taken_back(void **state)
     scene_end(&scene);
 }
 
+/* The same for a drain: nobody knows how many it took, but the server does. */
+static void unheard_drain_is_taken_back(void **state)
+{
+    (void)state;
+    struct scene scene;
+    int64_t drained = 7;
+    scene_begin(&scene);
+    lose_answer(&scene, &pawl__script_semaphore_drain, PROXY_MUTE);
+    EXPECT(PAWL_UNAVAILABLE, pawl_semaphore_drain(scene.semaphore, &drained));
+    assert_int_equal(drained, 0);
+    WAIT_UNTIL(count_of(&scene, "s") == PERMITS, SOON_MS);
+    lose_answer(&scene, &pawl__script_semaphore_drain, PROXY_MUTE);
+    EXPECT(PAWL_UNAVAILABLE, pawl_semaphore_drain(scene.leased, &drained));
+    WAIT_UNTIL(count_of(&scene, "p") == PERMITS, SOON_MS);
+    EXPECT_OK(pawl_semaphore_drain(scene.semaphore, &drained));
+    assert_int_equal(drained, PERMITS);
+    EXPECT_OK(pawl_semaphore_drain(scene.leased, &drained));
+    assert_int_equal(drained, PERMITS);
+    scene_end(&scene);
+}
+
 /* Canceled while the answer is under way: what was granted meanwhile is given back. */
 static void canceled_acquire_is_taken_back(void **state)
 {
@@ -193,6 +214,47 @@ static void late_copy_is_void(void **state)
         proxy_answered(scene.proxy, pawl__script_semaphore_take.sha1) == before + 1, SOON_MS);
     assert_int_equal(count_of(&scene, "s"), PERMITS);
     EXPECT_OK(pawl_semaphore_acquire(scene.semaphore, PERMITS, PAWL_TRY));
+    scene_end(&scene);
+}
+
+static char *run_script(
+    struct scene *scene, const struct pawl__script *script, const char *key, const char *record)
+{
+    const char *const words[] = {
+        "EVAL", script->text, "4", key, key, record, record, "channel", "60000", "9", "9"};
+    return server_command_words(scene->server, sizeof words / sizeof words[0], words);
+}
+
+static void assert_answers(struct scene *scene, const struct pawl__script *script, const char *key,
+    const char *record, const char *expected)
+{
+    char *text = run_script(scene, script, key, record);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* That there was nothing to do is recorded: a copy that arrives late finds that, and not what there
+ * is to do by then. */
+static void nothing_done_stays_nothing(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_begin(&scene);
+    assert_answers(&scene, &pawl__script_latch_down, "a", "r1", "0");
+    assert_answers(&scene, &pawl__script_latch_reset, "a", "r2", "0");
+    assert_answers(&scene, &pawl__script_semaphore_drain, "b", "r3", "0");
+    free(server_command(scene.server, "SET a 5"));
+    free(server_command(scene.server, "SET b 5"));
+    assert_answers(&scene, &pawl__script_count_set, "a", "r4", "0");
+
+    assert_answers(&scene, &pawl__script_latch_down, "a", "r1", "0");
+    assert_answers(&scene, &pawl__script_latch_reset, "a", "r2", "0");
+    assert_answers(&scene, &pawl__script_semaphore_drain, "b", "r3", "0");
+    assert_int_equal(count_of(&scene, "a"), 5);
+    assert_int_equal(count_of(&scene, "b"), 5);
+    free(server_command(scene.server, "DEL a"));
+    assert_answers(&scene, &pawl__script_count_set, "a", "r4", "0");
+    assert_int_equal(server_integer(scene.server, "EXISTS a"), 0);
     scene_end(&scene);
 }
 
@@ -401,8 +463,10 @@ int main(int argc, char *argv[])
 #define CASE(test) cmocka_unit_test_setup_teardown(test, cleanup_setup, cleanup_teardown)
         CASE(repeated_requests_count_once),
         CASE(unheard_acquire_is_taken_back),
+        CASE(unheard_drain_is_taken_back),
         CASE(canceled_acquire_is_taken_back),
         CASE(late_copy_is_void),
+        CASE(nothing_done_stays_nothing),
         CASE(unheard_release_goes_on),
         CASE(refused_release_goes_on),
         CASE(full_server_takes_back),

@@ -213,6 +213,13 @@ static void answer_and_remember(struct work *work, int64_t value)
     remember(work, value);
 }
 
+/* An answer, too: an earlier copy that arrives late must not find things otherwise. */
+static void deny(struct work *work)
+{
+    answer(work, PAWL__GONE, 0);
+    remember(work, 0);
+}
+
 /* ===== Verbs ===== */
 
 static void held(struct work *work)
@@ -339,7 +346,7 @@ static void set(struct work *work)
 {
     struct count *count = work->count;
     if (count->set) {
-        answer(work, PAWL__GONE, 0);
+        deny(work);
         return;
     }
     count->set = true;
@@ -356,17 +363,15 @@ static void drain(struct work *work)
     const int64_t value = work->count->value;
     if (value > 0) {
         work->count->value = 0;
-        answer_and_remember(work, value);
-    } else {
-        answer(work, PAWL__DONE, 0);
     }
+    answer_and_remember(work, value > 0 ? value : 0);
 }
 
 static void down(struct work *work)
 {
     struct count *count = work->count;
     if (!count->set) {
-        answer(work, PAWL__DONE, 0);
+        answer_and_remember(work, 0);
         return;
     }
     count->value = count->value > 1 ? count->value - 1 : 0;
@@ -378,7 +383,7 @@ static void down(struct work *work)
 static void reset(struct work *work)
 {
     if (!work->count->set) {
-        answer(work, PAWL__GONE, 0);
+        deny(work);
         return;
     }
     work->count->set = false;
@@ -387,19 +392,27 @@ static void reset(struct work *work)
     answer_and_remember(work, 1);
 }
 
-/* What a take of this number took, if it did. The record stays and says that it is void. */
+/* What a take or a drain of this number took, if it did; of a drain, the record says how many. The
+ * record stays and says that it is void. */
 static void undo(struct work *work)
 {
     struct record *record = record_find(work, work->op->id);
-    const bool taken = record != NULL && record->value == 1;
+    const int64_t amount = work->op->tally->amount;
+    const bool taken = record != NULL && record->value > 0;
     if (taken) {
-        give_back(work, work->op->tally->amount);
+        give_back(work, amount > 0 ? amount : record->value);
     }
     if (record != NULL) {
         record_end(record);
     }
     answer_and_remember(work, 0);
     work->op->tally->value = taken ? 1 : 0;
+}
+
+/* Are permits named one by one? Those that a drain took are not. */
+static bool by_ids(const struct work *work)
+{
+    return work->op->tally->ids != NULL;
 }
 
 static void carry_out(struct work *work)
@@ -428,7 +441,7 @@ static void carry_out(struct work *work)
         (leased ? give_leased : add)(work);
         break;
     case PAWL__TALLY_UNDO:
-        (leased ? give_leased : undo)(work);
+        (by_ids(work) ? give_leased : undo)(work);
         break;
     case PAWL__TALLY_EXTEND:
         extend(work);
@@ -448,11 +461,13 @@ static bool asked_before(struct work *work)
     const enum pawl__tally_verb verb = work->op->tally->verb;
     const bool leased = work->op->place->family == PAWL__FAMILY_PERMITS;
     const struct record *record = record_find(work, work->op->id);
-    if (record == NULL || (verb == PAWL__TALLY_UNDO && !leased)) {
+    if (record == NULL || (verb == PAWL__TALLY_UNDO && !by_ids(work))) {
         return false;
     }
     if (verb == PAWL__TALLY_TAKE && (leased || record->value == 0)) {
         held(work); /* it is void */
+    } else if ((verb == PAWL__TALLY_SET || verb == PAWL__TALLY_RESET) && record->value == 0) {
+        answer(work, PAWL__GONE, 0);
     } else {
         answer(work, PAWL__DONE, record->value);
     }

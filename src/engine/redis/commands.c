@@ -265,11 +265,25 @@ bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out)
 /* How rights.lua calls what a family needs. */
 static const char *rights_of(enum pawl__family family)
 {
-    return family == PAWL__FAMILY_SHARED  ? "shared"
-           : family == PAWL__FAMILY_PLAIN ? "plain"
-           : family == PAWL__FAMILY_SPIN  ? "spin"
-           : family == PAWL__FAMILY_FAIR  ? "fair"
-                                          : "mutex";
+    switch (family) {
+    case PAWL__FAMILY_FAIR:
+        return "fair";
+    case PAWL__FAMILY_SHARED:
+        return "shared";
+    case PAWL__FAMILY_SPIN:
+        return "spin";
+    case PAWL__FAMILY_PLAIN:
+        return "plain";
+    case PAWL__FAMILY_SEMAPHORE:
+        return "semaphore";
+    case PAWL__FAMILY_PERMITS:
+        return "permits";
+    case PAWL__FAMILY_LATCH:
+        return "latch";
+    case PAWL__FAMILY_MUTEX:
+        break;
+    }
+    return "mutex";
 }
 
 /* The arguments of rights.lua, but for the family. */
@@ -291,16 +305,20 @@ static bool put_rights(struct pawl__buffer *out, const struct pawl__redis_text n
 bool pawl__command_put_rights(
     struct pawl__buffer *out, const struct pawl__redis_place *place, bool whole)
 {
+    const enum pawl__family family = place->place.family;
     const char *name = place->place.name;
     const size_t name_size = place->place.name_size;
-    char keys[2][PAWL__COMPOSED_SIZE_MAX]; /* of a fair lock */
-    const bool fair = place->place.family == PAWL__FAMILY_FAIR;
+    char keys[2][PAWL__COMPOSED_SIZE_MAX];
+    struct pawl__redis_text fifth = pawl__redis_stem(place);
+    if (family == PAWL__FAMILY_FAIR) {
+        fifth = pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size);
+    } else if (family == PAWL__FAMILY_PERMITS) {
+        fifth = pawl__redis_compose_leases(keys[0], name, name_size);
+    }
     const struct pawl__redis_text names[] = {pawl__redis_token(place), {name, name_size},
-        pawl__redis_channel(place),
-        fair ? pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size)
-             : pawl__redis_stem(place),
+        pawl__redis_channel(place), fifth,
         pawl__redis_compose(keys[1], PAWL__TIMEOUTS_PREFIX, name, name_size)};
-    return put_rights(out, names, rights_of(place->place.family), whole);
+    return put_rights(out, names, rights_of(family), whole);
 }
 
 bool pawl__command_put_probe(struct pawl__buffer *out, struct pawl__redis_text name, bool whole)

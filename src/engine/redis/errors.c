@@ -27,8 +27,8 @@ struct rule {
 
 static const struct rule rules[] = {
     {"WRONGTYPE", PAWL_REFUSED, false, true, false,
-        "the key exists and is not a lock (a string, a list, ...): choose another name or remove "
-        "it"},
+        "the key exists and is not a lock of this kind: another kind, or somebody's data; open it "
+        "as what it is, or choose another name"},
     {"NOPERM", PAWL_DENIED, false, false, false,
         "the server's access list forbids it; add the right with ACL SETUSER"},
     {"NOAUTH", PAWL_DENIED, false, false, false,

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    TEXT_SIZE = 768,
+    TEXT_SIZE = 2048,
     USER_SIZE = 256,
     VERSION_WITH_ACL_CHECK = 7,
 };
@@ -24,24 +24,35 @@ enum {
  * user's own, so any is allowed. */
 #define ENOUGH                                                                                     \
     "redis-cli ACL SETUSER pawl on '>PASSWORD' '~*' '&redisson_lock__channel:*' "                  \
-    "'&redisson_rwlock:*' '&__keyspace@%lld__:*' +hello +ping +select +info +time +evalsha +eval " \
-    "'+script|load' '+client|kill' +pttl +pexpire +hexists +hset +hdel +incr +get +set +publish "  \
-    "+subscribe +unsubscribe +psubscribe +type +del +scan +hscan +hlen +hget +hkeys +hmget "       \
-    "'+pubsub|numsub' '+config|get'"
+    "'&redisson_rwlock:*' '&redisson_sc:*' '&redisson_countdownlatch__channel__*' "                \
+    "'&__keyspace@%lld__:*' +hello +ping +select +info +time +evalsha +eval '+script|load' "       \
+    "'+client|kill' +pttl +pexpire +expire +exists +type +del +get +set +getrange +incr +decr "    \
+    "+incrby +decrby +hexists +hset +hdel +hget +hmget +hkeys +hlen +hscan +llen +lindex +lrange " \
+    "+lpop +lrem +rpush +zadd +zrem +zremrangebyscore +zscore +zcard +zcount +zrange "             \
+    "+zrangebyscore +scan +publish +subscribe +unsubscribe +psubscribe '+pubsub|numsub' "          \
+    "'+config|get'"
 
 /* What rights are for, as the script names it. */
 struct use {
     const char *name;
     const char *words; /* behind "needed for " */
     pawl_verdict verdict;
+    const char *channels; /* of a kind that has its own */
 };
 
 static const struct use uses[] = {
-    {"lock", "every lock", PAWL_UNFIT},
-    {"server", "a safe and quick start of a connection", PAWL_WARNING},
-    {"list", "listing locks", PAWL_WARNING},
-    {"break", "breaking locks", PAWL_WARNING},
-    {"name", "showing who holds a lock", PAWL_WARNING},
+    {"lock", "every lock", PAWL_UNFIT, NULL}, /* first: it tells whether names are limited */
+    {"fair", "fair locks", PAWL_WARNING, NULL},
+    {"shared", "read/write locks", PAWL_WARNING, "redisson_rwlock:*"},
+    {"plain", "plain locks", PAWL_WARNING, NULL},
+    {"semaphore", "semaphores", PAWL_WARNING, "redisson_sc:*"},
+    {"permits", "permits with leases", PAWL_WARNING, NULL},
+    {"latch", "latches", PAWL_WARNING, "redisson_countdownlatch__channel__*"},
+    {"quorum", "Redlock", PAWL_WARNING, NULL},
+    {"server", "a safe and quick start of a connection", PAWL_WARNING, NULL},
+    {"list", "listing locks", PAWL_WARNING, NULL},
+    {"break", "breaking locks", PAWL_WARNING, NULL},
+    {"name", "showing who holds a lock", PAWL_WARNING, NULL},
 };
 
 enum { USE_COUNT = sizeof uses / sizeof uses[0] };
@@ -91,16 +102,21 @@ static bool equals(struct pawl__redis_text text, const char *word)
     return text.size == strlen(word) && memcmp(text.bytes, word, text.size) == 0;
 }
 
-/* A word of ACL SETUSER: "+hset", or quoted "'+script|load'". */
+/* A word of ACL SETUSER, once: "+hset", or quoted "'+script|load'". */
 static void add_right(struct text *words, struct pawl__redis_text command)
 {
+    struct text word = {.size = 0};
     const bool quoted = memchr(command.bytes, '|', command.size) != NULL;
-    add_words(words, quoted ? " '+" : " +");
+    add_words(&word, quoted ? " '+" : " +");
     for (size_t i = 0; i < command.size; i++) {
         const char lower = (char)tolower((unsigned char)command.bytes[i]);
-        add(words, &lower, 1);
+        add(&word, &lower, 1);
     }
-    add_words(words, quoted ? "'" : "");
+    add_words(&word, quoted ? "' " : " ");
+    add_words(words, " "); /* so that the last one ends with a space, too */
+    const bool known = strstr(words->bytes, word.bytes) != NULL;
+    words->bytes[--words->size] = '\0';
+    add(words, word.bytes, known ? 0 : word.size - 1);
 }
 
 /* One denial that is about this use. */
@@ -110,7 +126,6 @@ static void add_missing(struct rights *rights, struct pawl__redis_text command, 
     add_words(&rights->missing, !first || rights->missing.size == 0 ? "" : "; ");
     add_words(&rights->missing, first ? "" : ", ");
     add_words(&rights->missing, pawl__printable(command.bytes, command.size, shown, sizeof shown));
-    add_right(&rights->words, command);
 }
 
 /* The client's key has a name that is known, so a denial of that name is a missing right. */
@@ -118,6 +133,21 @@ static bool is_client_key(const struct use *use, struct pawl__redis_text command
 {
     return strcmp(use->name, "name") == 0 ||
            (strcmp(use->name, "list") == 0 && equals(command, "HMGET"));
+}
+
+/* The channels of a kind: they are a missing right unless names are limited anyway. */
+static bool is_channel(
+    const struct rights *rights, const struct use *use, struct pawl__redis_text command)
+{
+    return use->channels != NULL && !rights->limited && equals(command, "PUBLISH");
+}
+
+static void add_pattern(struct text *words, const char *sign, const char *pattern)
+{
+    add_words(words, " '");
+    add_words(words, sign);
+    add_words(words, pattern);
+    add_words(words, "'");
 }
 
 static void judge_use(struct rights *rights, const struct pawl__resp_reader *reader,
@@ -134,16 +164,24 @@ static void judge_use(struct rights *rights, const struct pawl__resp_reader *rea
             continue;
         }
         const bool by_name = equals(part_of(text, item->text_size, 2), "name");
-        if (by_name && !is_client_key(use, command)) {
+        const bool channel = by_name && is_channel(rights, use, command);
+        if (by_name && !channel && !is_client_key(use, command)) {
             rights->limited = true;
             continue;
         }
-        key = key || by_name;
         add_missing(rights, command, !any);
         any = true;
+        if (channel) {
+            add_words(&rights->missing, " to ");
+            add_words(&rights->missing, use->channels);
+            add_pattern(&rights->words, "&", use->channels);
+        } else {
+            key = key || by_name;
+            add_right(&rights->words, command);
+        }
     }
     if (key) {
-        add_words(&rights->words, " '~pawl_client:*'");
+        add_pattern(&rights->words, "~", "pawl_client:*");
     }
     if (any) {
         add_words(&rights->missing, " (needed for ");

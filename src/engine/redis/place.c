@@ -39,6 +39,14 @@ struct pawl__redis_text pawl__redis_compose(
     return (struct pawl__redis_text){to, size};
 }
 
+struct pawl__redis_text pawl__redis_compose_leases(char *to, const char *name, size_t name_size)
+{
+    static const char suffix[] = ":timeout";
+    const struct pawl__redis_text stem = pawl__redis_compose(to, "", name, name_size);
+    memcpy(to + stem.size, suffix, sizeof suffix - 1);
+    return (struct pawl__redis_text){to, stem.size + sizeof suffix - 1};
+}
+
 /* The channel of a latch is always in braces. */
 static struct pawl__redis_text compose_latch(char *to, const char *name, size_t name_size)
 {

@@ -113,6 +113,9 @@ static inline struct pawl__redis_text pawl__redis_stem(const struct pawl__redis_
 struct pawl__redis_text pawl__redis_compose(
     char *to, const char *prefix, const char *name, size_t name_size);
 
+/* The sorted set of a semaphore's leases: the name in its braces, and what it is. */
+struct pawl__redis_text pawl__redis_compose_leases(char *to, const char *name, size_t name_size);
+
 /* False: no memory. place->place is set already. */
 bool pawl__redis_place_init(struct pawl__redis_place *place);
 void pawl__redis_place_free(struct pawl__redis_place *place);

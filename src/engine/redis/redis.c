@@ -79,9 +79,6 @@ static pawl_status redis_place_open(void *self, struct pawl__place *place)
     if (!pawl__redis_place_init(own)) {
         return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock's name");
     }
-    if (pawl__family_counts(place->family)) {
-        return PAWL_OK; /* a missing right is told when it is first needed */
-    }
     const pawl_status status = pawl__conn_check_rights(&redis->conn, own);
     if (status != PAWL_OK) {
         pawl__redis_place_free(own);

@@ -143,6 +143,7 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     const bool fair = place->place.family == PAWL__FAMILY_FAIR;
     char queue[PAWL__COMPOSED_SIZE_MAX];
     char timeouts[PAWL__COMPOSED_SIZE_MAX];
+    char leases[PAWL__COMPOSED_SIZE_MAX];
     const struct subject subjects[] = {
         {"lock", " on key '", '~', lock, ""},
         {"token", " on key '", '~', pawl__redis_token(place), ""},
@@ -151,6 +152,8 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
             pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, lock.bytes, lock.size), ""},
         {"timeouts", " on key '", '~',
             pawl__redis_compose(timeouts, PAWL__TIMEOUTS_PREFIX, lock.bytes, lock.size), ""},
+        {"record", " on keys '", '~', pawl__redis_token(place), ":*"},
+        {"leases", " on key '", '~', pawl__redis_compose_leases(leases, lock.bytes, lock.size), ""},
         {"channel", " on channel '", '&', pawl__redis_channel(place), fair ? "*" : ""},
         {"server", NULL, '\0', {NULL, 0}, ""},
     };

@@ -16,7 +16,6 @@ enum {
     RECORD_SIZE_MAX = PAWL__COMPOSED_SIZE_MAX + PAWL__UUID_SIZE + 24,
 };
 
-#define LEASES_SUFFIX ":timeout"
 #define HINT_MS_MAX INT64_C(1000000000000000)
 
 /* What a verb is to the server. */
@@ -28,6 +27,12 @@ struct form {
 static bool has_leases(const struct pawl__op *op)
 {
     return op->place->family == PAWL__FAMILY_PERMITS;
+}
+
+/* Are permits named one by one? Those that a drain took are not, also where there are leases. */
+static bool has_ids(const struct pawl__op *op)
+{
+    return op->tally->ids != NULL;
 }
 
 static struct form form_of(const struct pawl__op *op)
@@ -50,8 +55,8 @@ static struct form form_of(const struct pawl__op *op)
         return leases ? (struct form){&pawl__script_permits_give, 1}
                       : (struct form){&pawl__script_semaphore_add, 2};
     case PAWL__TALLY_UNDO:
-        return leases ? (struct form){&pawl__script_permits_give, 1}
-                      : (struct form){&pawl__script_semaphore_undo, 2};
+        return has_ids(op) ? (struct form){&pawl__script_permits_give, 1}
+                           : (struct form){&pawl__script_semaphore_undo, 2};
     case PAWL__TALLY_EXTEND:
         return (struct form){&pawl__script_permits_extend, 1};
     case PAWL__TALLY_DOWN:
@@ -80,21 +85,10 @@ static bool put_leases(struct pawl__buffer *out, const struct pawl__op *op)
     char key[PAWL__COMPOSED_SIZE_MAX];
     const char *name = op->place->name;
     const size_t name_size = op->place->name_size;
-    if (!has_leases(op)) {
-        return pawl__resp_put_bulk(out, name, name_size);
-    }
-    const bool braces = memchr(name, '{', name_size) == NULL;
-    size_t size = 0;
-    if (braces) {
-        key[size++] = '{';
-    }
-    memcpy(key + size, name, name_size);
-    size += name_size;
-    if (braces) {
-        key[size++] = '}';
-    }
-    memcpy(key + size, LEASES_SUFFIX, sizeof LEASES_SUFFIX - 1);
-    return pawl__resp_put_bulk(out, key, size + sizeof LEASES_SUFFIX - 1);
+    const struct pawl__redis_text leases = has_leases(op)
+                                               ? pawl__redis_compose_leases(key, name, name_size)
+                                               : (struct pawl__redis_text){name, name_size};
+    return pawl__resp_put_bulk(out, leases.bytes, leases.size);
 }
 
 static bool put_record(
@@ -147,8 +141,7 @@ static bool put_arguments(struct pawl__buffer *out, const struct pawl__op *op)
         return put_ms(out, ask->keep_us) && pawl__resp_put_int(out, ask->amount);
     case PAWL__TALLY_GIVE:
     case PAWL__TALLY_UNDO:
-        return put_ms(out, ask->keep_us) &&
-               (has_leases(op) || pawl__resp_put_int(out, ask->amount));
+        return put_ms(out, ask->keep_us) && (has_ids(op) || pawl__resp_put_int(out, ask->amount));
     case PAWL__TALLY_EXTEND:
         return put_ms(out, op->lease_us);
     case PAWL__TALLY_DRAIN:
@@ -247,8 +240,8 @@ enum pawl__reply_result pawl__tally_answer_list(const struct pawl__resp_reader *
 static const char *meaning_of(bool range)
 {
     return range ? "there would be more than 2147483647 permits, or fewer than -2147483648"
-                 : "a key of this name exists and is something else (a lock, a text, ...): choose "
-                   "another name or remove it";
+                 : "a key of this name exists and is something else: a lock, or somebody's data; "
+                   "choose another name";
 }
 
 void pawl__tally_take_error(struct pawl__op *op, const char *text, size_t text_size, bool foreign)

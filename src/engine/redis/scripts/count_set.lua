@@ -7,10 +7,14 @@
 -- ARGV   1 the channel, 2 how long the record is kept in ms, 3 the count, 4 what to tell who waits
 -- Result 1 (it is set), 0 (there is one already)
 --
--- Why so: leases of an earlier count would come back to this one as permits that it never had.
+-- Why so: leases of an earlier count would come back to this one as permits that it never had. That
+-- there is one already is recorded, too: an earlier copy that arrives late, when that one is gone,
+-- must not begin another.
 --include asked
 --include count
 if count then
+    redis.pcall('SET', KEYS[3], '0', 'PX', ARGV[2])
+--include forget
     return 0
 end
 redis.call('SET', KEYS[1], ARGV[3])

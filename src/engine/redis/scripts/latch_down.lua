@@ -7,11 +7,13 @@
 -- Result what is left
 --
 -- Why so: at zero the key goes, as with Redisson, and a latch that nobody set is at zero and stays
--- so. The TTL, if somebody gave it one, is left alone.
+-- so; that is recorded as well, lest an earlier copy that arrives late counts down what was set
+-- since. The TTL, if somebody gave it one, is left alone.
 --include asked
 --include count
 --include forget_first
 if not count then
+    redis.pcall('SET', KEYS[3], '0', 'PX', ARGV[2])
     return 0
 end
 local left = 0

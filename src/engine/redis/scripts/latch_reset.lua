@@ -7,10 +7,13 @@
 -- Result 1 (there was one), 0 (there was none)
 --
 -- Why so: without a count a latch is at zero, so the message is that of a latch that has reached
--- it. Redisson sends another one there, which wakes nobody.
+-- it. Redisson sends another one there, which wakes nobody. That there was none is recorded, too:
+-- an earlier copy that arrives late must not forget what was set since.
 --include asked
 --include count
 if not count then
+    redis.pcall('SET', KEYS[3], '0', 'PX', ARGV[2])
+--include forget
     return 0
 end
 redis.call('DEL', KEYS[1])

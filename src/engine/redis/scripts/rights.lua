@@ -3,11 +3,12 @@
 -- What is the user who asks not allowed to do with this lock? For Redis 7.0 and later.
 --
 -- KEYS   none: EVAL itself would be refused if it named a key that is out of bounds
--- ARGV   1 the token counter, 2 the lock, 3 the channel, 4 the family (mutex, spin, plain, shared,
---        fair, or all of them), 5 shared: the lock's name in braces; fair: the queue, 6 fair: when
---        who counts as dead
+-- ARGV   1 the token counter, or what the records of requests begin with, 2 the lock or the count,
+--        3 the channel, 4 the family (mutex, spin, plain, shared, fair, semaphore, permits, latch,
+--        or all of them), 5 shared: the lock's name in braces; fair: the queue; permits: their
+--        leases, 6 fair: when who counts as dead
 -- Result an array of what is missing, as 'what:COMMAND', where `what` is token, lock, hold (the
---        keys of readers), queue, timeouts, channel or server
+--        keys of readers), queue, timeouts, record, leases, channel or server
 --
 -- Why so: a right that is missing is named when the lock is opened, all of them at once, and not
 -- one after the other in the middle of the night. Rights for breaking and inspecting are not asked
@@ -19,23 +20,39 @@ local function need(what, command, ...)
     end
 end
 local token, lock, channel, family = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-need('lock', 'PTTL', lock)
-local all = family == 'all'
-if family == 'plain' then
+local function is(...)
+    local any = family == 'all'
+    for _, name in ipairs({...}) do
+        any = any or family == name
+    end
+    return any
+end
+local somebody = ':00000000-0000-0000-0000-000000000000:1' -- ends the keys and channels of one
+if is('mutex', 'spin', 'plain', 'shared', 'fair', 'permits') then
+    need('lock', 'PTTL', lock)
+end
+if is('plain', 'semaphore', 'permits', 'latch') then
     need('lock', 'GET', lock)
-    need('lock', 'SET', lock, 'x')
+    need('lock', 'SET', lock, '1')
+end
+if is('plain', 'latch') then
     need('lock', 'DEL', lock)
-else
+end
+if is('mutex', 'spin', 'shared', 'fair') then
     need('lock', 'HEXISTS', lock, 'x')
     need('lock', 'HSET', lock, 'x', '1')
     need('lock', 'HDEL', lock, 'x')
     need('token', 'INCR', token)
     need('token', 'GET', token)
     need('token', 'SET', token, '1')
+end
+if is('mutex', 'spin', 'shared', 'fair', 'permits') then
     need('server', 'TIME')
 end
-need('lock', 'PEXPIRE', lock, '1')
-if all or family == 'shared' then
+if is('mutex', 'spin', 'plain', 'shared', 'fair') then
+    need('lock', 'PEXPIRE', lock, '1')
+end
+if is('shared') then
     local hold = ARGV[5] .. ':x:rwlock_timeout:1'
     need('lock', 'HGET', lock, 'x')
     need('lock', 'HLEN', lock)
@@ -46,10 +63,32 @@ if all or family == 'shared' then
     need('hold', 'PEXPIRE', hold, '1')
     need('hold', 'DEL', hold)
 end
+if is('latch') then
+    need('lock', 'DECR', lock)
+end
+if is('semaphore', 'permits') then
+    need('lock', 'INCRBY', lock, '1')
+    need('lock', 'DECRBY', lock, '1')
+end
+if is('semaphore', 'permits', 'latch') then
+    need('record', 'GET', token .. somebody)
+    need('record', 'SET', token .. somebody, '1')
+    need('record', 'DEL', token .. somebody)
+end
+if is('permits') then
+    local leases = ARGV[5]
+    need('record', 'EXISTS', token .. somebody)
+    need('leases', 'ZSCORE', leases, 'x')
+    need('leases', 'ZRANGE', leases, '0', '0')
+    need('leases', 'ZADD', leases, '1', 'x')
+    need('leases', 'ZREM', leases, 'x')
+    need('leases', 'ZREMRANGEBYSCORE', leases, '0', '1')
+    need('leases', 'PEXPIRE', leases, '1')
+    need('leases', 'DEL', leases)
+end
 need('server', 'EVALSHA', string.rep('0', 40), '0')
-if all or family == 'fair' then
-    -- Each waiter has a channel, which its owner string makes a longer name.
-    channel = channel .. ':00000000-0000-0000-0000-000000000000:1'
+if is('fair') then
+    channel = channel .. somebody -- each waiter has its own
     local queue, timeouts = ARGV[5], ARGV[6]
     need('queue', 'LLEN', queue)
     need('queue', 'LINDEX', queue, '0')
@@ -62,7 +101,7 @@ if all or family == 'fair' then
     need('timeouts', 'ZADD', timeouts, '1', 'x')
     need('timeouts', 'ZREM', timeouts, 'x')
 end
-if all or family == 'mutex' or family == 'shared' or family == 'fair' then
+if family ~= 'spin' and family ~= 'plain' then
     need('channel', 'PUBLISH', channel, '0')
     need('channel', 'SUBSCRIBE', channel)
 end

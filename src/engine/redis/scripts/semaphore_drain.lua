@@ -8,12 +8,14 @@
 -- Result how many were taken
 --
 -- Why so: a count below zero says how many permits are to vanish as they come back, and stays.
--- DECRBY leaves the TTL alone.
+-- DECRBY leaves the TTL alone. That nothing was free is recorded, too: an earlier copy that arrives
+-- late must not take what is free by then.
 --include asked
 --include count
 --include reclaim
 --include forget
 if not count or count <= 0 then
+    redis.pcall('SET', KEYS[3], '0', 'PX', ARGV[2])
     return 0
 end
 local taken = string.format('%.0f', count)
