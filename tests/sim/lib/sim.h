@@ -18,6 +18,7 @@
  *   orphans.c   judges what is left behind in the backend
  *   fair.c      judges whether others get their turn
  *   order.c     the same for the queues of fair locks
+ *   counts.h    the same for semaphores and latches
  *   trace.c     the hash of all that happened, the story for readers, and the first failure
  *
  * Times: `true` time is that of the event queue. Each client has a clock of its own that counts
@@ -31,6 +32,7 @@
 #include "base/random.h"
 #include "core/machine.h"
 #include "engine/memory/table.h"
+#include "sim/lib/counts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,6 +93,7 @@ struct sim_plan {
     unsigned clients;
     unsigned names;
     enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
+    int64_t permits[SIM_NAMES_MAX];            /* of semaphores */
     bool handoff;                              /* some handles of mutexes ask for it */
     unsigned handles;
     unsigned actors;
@@ -166,12 +169,13 @@ struct sim_call {
     bool handed;     /* to the engine */
     bool sent;
     bool applied;
-    bool dropped;         /* it will not arrive */
-    bool cut;             /* its reply will not */
-    bool refused;         /* it will be told so */
-    bool unfit;           /* not for want of a connection */
-    int64_t submitted_us; /* true time */
-    int64_t lease_us;     /* as it was asked for */
+    bool dropped;                 /* it will not arrive */
+    bool cut;                     /* its reply will not */
+    bool refused;                 /* it will be told so */
+    bool unfit;                   /* not for want of a connection */
+    int64_t submitted_us;         /* true time */
+    int64_t lease_us;             /* as it was asked for */
+    struct sim_question question; /* about a count */
 };
 
 /* What we know about one tenure, beside what the machine says. A hold that was handed off is
@@ -230,6 +234,7 @@ struct sim_claim {
 
 struct sim_handle {
     struct pawl__handle handle;
+    struct pawl__leases leases; /* of permits that it renews */
     unsigned name;
     bool is_owner;
     unsigned users; /* requests under way */
@@ -256,6 +261,7 @@ struct sim_actor {
     bool must_end;           /* it cannot need the backend */
     pawl_status expected;    /* if it must end at once */
     uint64_t cancels;
+    struct sim_stake stake; /* in a count */
 };
 
 struct sim_ear {
@@ -285,6 +291,7 @@ struct sim_client {
     bool online; /* as far as it knows */
     bool wired;  /* in truth */
     unsigned connection;
+    unsigned last_connection; /* of the life before */
     int64_t request_clear_us; /* no request overtakes */
     int64_t reply_clear_us;
     bool subscribed[SIM_NAMES_MAX];
@@ -305,6 +312,10 @@ struct sim_client {
     struct sim_claim **open; /* those whose tenures the machine knows */
     size_t open_count;
     size_t open_room;
+    struct sim_ask **asks; /* about counts, of this life, by number */
+    size_t ask_count;
+    size_t ask_room;
+    size_t ask_open;         /* the machine has forgotten all before */
     struct sim_claim **held; /* those with count > 0 */
     size_t held_count;
     size_t held_room;
@@ -324,6 +335,12 @@ struct sim_stats {
     uint64_t downgrades;       /* holds that went on for reading */
     uint64_t losses;
     uint64_t requests;
+    uint64_t counted;      /* questions that changed a count, */
+    uint64_t takes;        /* permits taken, by calls, */
+    uint64_t downs;        /* latches counted down, */
+    uint64_t opened;       /* and waited for; */
+    uint64_t permits_lost; /* leased permits that were told of, */
+    uint64_t given_up;     /* and questions that nobody asks any more */
     int64_t virtual_us;
     uint64_t faults[SIM_FAULT_COUNT];
     unsigned row_most;   /* grants in one client while another waited */
@@ -363,6 +380,11 @@ struct sim_world {
     uint64_t line[SIM_NAMES_MAX];                    /* places given in queues of fair locks */
     int64_t free_us[SIM_NAMES_MAX];                  /* since when with somebody in its queue */
 
+    struct sim_count counts[SIM_NAMES_MAX];
+    struct sim_ask *asks;
+    uint64_t operations; /* of the operator */
+    uint64_t permits;    /* ids given so far */
+
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_claim *claims;
     struct sim_event *unused_events;
@@ -383,6 +405,7 @@ void sim_fail(struct sim_world *world, const char *oracle, const char *format, .
 const char *sim_op_text(enum pawl__op_kind kind);
 const char *sim_answer_text(enum pawl__answer answer);
 const char *sim_request_text(enum pawl__request_kind kind);
+const char *sim_verb_text(enum pawl__tally_verb verb);
 const char *sim_state_text(enum pawl__tenure_state state);
 
 /* queue.c */
@@ -474,6 +497,7 @@ void sim_shut_begin(struct sim_client *client);
 void sim_request_started(struct sim_actor *actor);
 void sim_request_finished(struct sim_actor *actor);
 void sim_requests_check(struct sim_client *client);
+bool sim_fault_is_fair(const struct sim_actor *actor);
 
 /* claims.c */
 struct sim_claim *sim_claim_of(const struct sim_client *client, const struct pawl__tenure *tenure);
