@@ -346,6 +346,11 @@ void verdict_add(struct verdict *sum, const struct verdict *verdict)
         sum->report_lateness[i] += verdict->report_lateness[i];
     }
     sum->holds += verdict->holds;
+    sum->permits += verdict->permits;
+    sum->replaced += verdict->replaced;
+    sum->doubted += verdict->doubted;
+    sum->missing += verdict->missing;
+    sum->most_out = verdict->most_out > sum->most_out ? verdict->most_out : sum->most_out;
     sum->lost += verdict->lost;
     sum->reports += verdict->reports;
     sum->reports_after += verdict->reports_after;
