@@ -39,6 +39,7 @@ void sim_actors_start(struct sim_client *client)
         actor->owner = client->next_owner++;
         sim_actor_later(actor, sim_about(world, world->plan.think_us));
     }
+    sim_teams_start(client);
 }
 
 /* ===== Calls ===== */
@@ -241,6 +242,10 @@ void sim_actor_act(struct sim_actor *actor)
     if (client->shutting) {
         return;
     }
+    if (sim_in_team(actor)) {
+        sim_team_act(actor);
+        return;
+    }
     struct sim_claim *claim = sim_held(client, actor->name, actor->who);
     if (!sim_stake_is_empty(actor)) {
         sim_count_act_holding(actor);
@@ -261,6 +266,8 @@ void sim_actor_finished(struct sim_actor *actor)
     actor->handle->users--;
     if (is_closer(actor)) {
         sim_actor_later(actor, 1);
+    } else if (sim_in_team(actor)) {
+        sim_team_finished(actor);
     } else if (acquired && world->plan.fair) {
         sim_actor_later(actor, (int64_t)sim_draw(world, (uint64_t)world->plan.hold_us));
     } else {

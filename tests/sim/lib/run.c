@@ -85,6 +85,7 @@ static void free_clients(struct sim_world *world)
         free(client->open);
         free(client->held);
         free(client->asks);
+        sim_teams_free(client);
     }
 }
 

@@ -19,6 +19,7 @@
  *   fair.c      judges whether others get their turn
  *   order.c     the same for the queues of fair locks
  *   counts.h    the same for semaphores and latches
+ *   team.c      callers that want several locks at once
  *   trace.c     the hash of all that happened, the story for readers, and the first failure
  *
  * Times: `true` time is that of the event queue. Each client has a clock of its own that counts
@@ -37,6 +38,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SIM_MULTI_SEEDS UINT64_C(2000000000) /* runs from here on are about several locks */
+
 enum {
     SIM_CLIENTS_MAX = 6,
     SIM_NAMES_MAX = 3,
@@ -44,6 +47,7 @@ enum {
     SIM_ACTORS_MAX = 8,  /* per client, one of them closes handles */
     SIM_BREAKS_MAX = 64,
     SIM_EARS_MAX = 64,
+    SIM_TEAMS_MAX = 2, /* per client */
     SIM_KINDS = PAWL_PLAIN + 1
 };
 
@@ -93,6 +97,7 @@ struct sim_plan {
     unsigned clients;
     unsigned names;
     enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
+    unsigned teams;                            /* of each client, that want all names at once */
     int64_t permits[SIM_NAMES_MAX];            /* of semaphores */
     bool handoff;                              /* some handles of mutexes ask for it */
     unsigned handles;
@@ -264,6 +269,16 @@ struct sim_actor {
     struct sim_stake stake; /* in a count */
 };
 
+/* Actors that act together, one for each name, as one owner. */
+struct sim_team {
+    struct sim_client *client;
+    struct pawl__multi_call *call;
+    uint64_t owner;
+    unsigned pending; /* of this round */
+    bool busy;
+    bool holds;
+};
+
 struct sim_ear {
     unsigned name;
     uint64_t id;
@@ -303,6 +318,7 @@ struct sim_client {
     /* Callers. */
     struct sim_handle handles[SIM_HANDLES_MAX];
     struct sim_actor actors[SIM_ACTORS_MAX];
+    struct sim_team teams[SIM_TEAMS_MAX];
     uint64_t next_owner;
     bool shutting;             /* its pawl_client_close() is under way */
     int64_t drain_until_us;    /* true time; 0: callers are still inside */
@@ -335,6 +351,7 @@ struct sim_stats {
     uint64_t downgrades;       /* holds that went on for reading */
     uint64_t losses;
     uint64_t requests;
+    uint64_t several;      /* acquisitions of several locks at once */
     uint64_t counted;      /* questions that changed a count, */
     uint64_t takes;        /* permits taken, by calls, */
     uint64_t downs;        /* latches counted down, */
@@ -488,6 +505,13 @@ void sim_actor_start(struct sim_actor *actor, struct sim_handle *handle,
 void sim_actor_cancel(struct sim_actor *actor, struct sim_handle *handle);
 void sim_actor_later(struct sim_actor *actor, int64_t delay_us);
 void sim_actor_finished(struct sim_actor *actor);
+
+/* team.c */
+bool sim_in_team(const struct sim_actor *actor);
+void sim_teams_start(struct sim_client *client);
+void sim_teams_free(struct sim_client *client);
+void sim_team_act(struct sim_actor *actor);
+void sim_team_finished(struct sim_actor *actor);
 
 /* closing.c */
 void sim_closer_act(struct sim_actor *actor);
