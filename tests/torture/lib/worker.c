@@ -26,6 +26,7 @@ enum {
     OPEN_PAUSE_MS = 20, /* the server may be down when a worker begins */
     NEWS_MS = 5000,     /* for on_lost calls that are due at the end; a bound, not a promise */
     WARM_COUNT = 500,   /* holds */
+    THREADS_MS = 1000,
 };
 
 struct arena *arena;
@@ -238,6 +239,15 @@ static void take_stock(struct arena_resources *resources)
     atomic_store(&resources->resident, resident_size());
 }
 
+/* A thread that has been joined may be listed for a moment more. */
+static void await_threads(void)
+{
+    const int64_t end_ms = boottime_ms() + THREADS_MS;
+    while (thread_count() > atomic_load(&self->before.threads) && boottime_ms() < end_ms) {
+        nap_ms(1);
+    }
+}
+
 int worker_run(const struct child_pipes *pipes, const char *arg)
 {
     (void)pipes;
@@ -267,6 +277,7 @@ int worker_run(const struct child_pipes *pipes, const char *arg)
         }
     }
     close_all();
+    await_threads();
     take_stock(&self->after);
     atomic_store(&self->stage, ARENA_DONE);
     return atomic_load(&self->complained) == 0 ? 0 : 1;
