@@ -8,7 +8,8 @@ are, which makes the next time quicker. First each case is run without any mutan
 A case of the command's tests often fails by waiting in vain, which takes 20 s. So the command is
 put aside, and the case runs while others are built and run.
 
-A torture has themes instead of cases; any of its oracles may object, and the verdict says which did.
+A torture has themes instead of cases; any of its oracles may object, and the verdict says which
+did.
 """
 
 import concurrent.futures
