@@ -168,6 +168,15 @@ static struct proxy *line(struct round *round, const struct fault *fault)
     return round->proxies[fault->target];
 }
 
+/* That of the same worker to another server of a quorum, so that only a minority can be heard; the
+ * same line if there is but one server. */
+static struct proxy *second_line(struct round *round, const struct fault *fault)
+{
+    const unsigned count = round->server_count;
+    const unsigned first = fault->target / count * count;
+    return round->proxies[first + (fault->target + 1 - first) % count];
+}
+
 static enum proxy_end draw_end(struct round *round)
 {
     static const enum proxy_end ends[] = {PROXY_FIN, PROXY_RST, PROXY_ORPHAN, PROXY_MUTE};
@@ -244,12 +253,14 @@ static bool go_dark(struct round *round, struct fault *fault)
     const enum proxy_direction direction = draw_direction(round);
     fault->detail = (int)direction;
     proxy_blackhole(line(round, fault), direction, true);
+    proxy_blackhole(second_line(round, fault), direction, true);
     return true;
 }
 
 static bool light_up(struct round *round, struct fault *fault)
 {
     proxy_blackhole(line(round, fault), (enum proxy_direction)fault->detail, false);
+    proxy_blackhole(second_line(round, fault), (enum proxy_direction)fault->detail, false);
     return true;
 }
 
