@@ -189,7 +189,9 @@ static size_t run_all(struct tally *tally, const struct options *options)
     size_t count = options->with_corpus ? read_corpus(options->corpus, corpus) : 0;
     double end_s = now_s() + options->hunt_s;
     for (size_t i = 0; i < count && go_on(tally, options, end_s); i++) {
-        run_seed(tally, corpus[i], options);
+        if (corpus[i] >= options->first) {
+            run_seed(tally, corpus[i], options);
+        }
     }
     for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options, end_s);
          seed++) {
@@ -293,7 +295,6 @@ static bool parse(int argc, char **argv, struct options *options)
             options->with_others = false;
         } else if (strcmp(argv[i], "--from") == 0) {
             options->first = strtoull(value, &end, 10);
-            options->with_corpus = false;
         } else if (strcmp(argv[i], "--corpus") == 0) {
             options->corpus = value;
         } else if (strcmp(argv[i], "--only") == 0) {
