@@ -144,7 +144,7 @@ struct torture_record {
     uint32_t step;
     uint32_t name;
     uint32_t kind; /* PAWL_READ, ...: how it was acquired */
-    uint64_t hold; /* unique in its generation */
+    uint64_t hold; /* unique in its generation; TOLD, SEVERAL: the owner's number */
     uint64_t token;
     int64_t at_us;     /* ACQUIRED: after the call; LEAVING: before the call; LATE: the beginning */
     int64_t until_us;  /* valid so long, as the library said last; 0: never was; LATE: the end */

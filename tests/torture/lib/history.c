@@ -172,18 +172,21 @@ static void take_several(struct history *history, unsigned slot, unsigned genera
         add_one(&history->several, &history->several_count, sizeof *history->several);
     *several = (struct several){.slot = slot,
         .generation = generation,
+        .name = record->name,
+        .owner = record->hold,
         .from_us = record->at_us,
         .to_us = record->until_us + REPORT_US};
 }
 
-/* Some acquire of several locks may have had this one for a while. */
-static bool was_passing(
-    const struct history *history, unsigned slot, unsigned generation, int64_t at_us)
+/* The same owner's acquire of several locks, this one among them, had it for a while. */
+static bool was_passing(const struct history *history, unsigned slot, unsigned generation,
+    const struct torture_record *report)
 {
     for (size_t i = 0; i < history->several_count; i++) {
         const struct several *several = &history->several[i];
         if (several->slot == slot && several->generation == generation &&
-            several->from_us <= at_us && at_us <= several->to_us) {
+            several->name == report->name && several->owner == report->hold &&
+            several->from_us <= report->at_us && report->at_us <= several->to_us) {
             return true;
         }
     }
@@ -261,7 +264,7 @@ void history_read_log(
         if (record.step == RECORD_TOLD && record.kind != PAWL_PLAIN) {
             const unsigned silent = death != NULL ? count_silent(history, first, record.at_us) : 0;
             const bool known = find_hold(history, first, &record, true) != NULL;
-            if (!known && was_passing(history, slot, generation, record.at_us)) {
+            if (!known && was_passing(history, slot, generation, &record)) {
                 history->passing_reports++;
                 continue;
             }

@@ -90,6 +90,8 @@ struct replacement {
 struct several {
     unsigned slot;
     unsigned generation;
+    uint32_t name; /* one of them, */
+    uint64_t owner;
     int64_t from_us;
     int64_t to_us;
 };

@@ -100,6 +100,7 @@ void record_print(const struct campaign *campaign)
     print_number("holds that were lost", verdict->lost);
     print_number("calls of on_lost", verdict->reports);
     print_number("of these, while or after it was being released", verdict->reports_after);
+    print_number("of these, while several were being acquired", verdict->reports_passing);
     print_time("its lateness, worst", verdict->report_late_us_max);
     print_time("its lateness, 99.9 % below", verdict_report_late_us(verdict, 999));
     print_time("its lateness, 99 % below", verdict_report_late_us(verdict, 990));
@@ -192,6 +193,7 @@ static void write_verdict(FILE *file, const struct verdict *verdict)
     write_number(file, "lost", verdict->lost);
     write_number(file, "reports", verdict->reports);
     write_number(file, "reports_after_release", verdict->reports_after);
+    write_number(file, "reports_of_several", verdict->reports_passing);
     write_number(file, "report_late_us_max", (uint64_t)verdict->report_late_us_max);
     write_number(file, "report_late_us_p999", (uint64_t)verdict_report_late_us(verdict, 999));
     write_number(file, "report_late_us_p99", (uint64_t)verdict_report_late_us(verdict, 990));

@@ -27,6 +27,7 @@ static void on_lost(const pawl_event *event, void *arg)
     const struct torture_record record = {.step = RECORD_TOLD,
         .name = handle->name,
         .kind = handle->kind,
+        .hold = event->owner,
         .token = event->token,
         .at_us = boottime_us()};
     write_down(&record);

@@ -41,9 +41,14 @@ static pawl_status acquire(struct caller *caller, unsigned company)
     const int64_t wait_ms = draw_wait_ms(&caller->random);
     const int64_t began_us = boottime_us();
     const pawl_status status = pawl_lock_acquire(caller->multis[company], wait_ms);
-    const struct torture_record record = {
-        .step = RECORD_SEVERAL, .at_us = began_us, .until_us = boottime_us()};
-    write_down(&record);
+    struct torture_record record = {.step = RECORD_SEVERAL,
+        .hold = pawl_owner_self(),
+        .at_us = began_us,
+        .until_us = boottime_us()};
+    for (size_t k = 0; k < companies[company].count; k++) {
+        record.name = companies[company].names[k];
+        write_down(&record);
+    }
     if (wait_ms >= 0) {
         const int64_t limit_ms = wait_ms > arena->timeout_ms ? wait_ms : arena->timeout_ms;
         check_limit(began_us, limit_ms + arena->timeout_ms, false);
