@@ -74,7 +74,9 @@ static struct sim_ask *open_ask(struct sim_call *call, const struct pawl__tally 
 void sim_ask_copied(struct sim_call *copy)
 {
     copy->copy.tally = &copy->question.ask;
-    copy->question.ask.ids = copy->question.ids;
+    if (copy->question.ask.ids != NULL) {
+        copy->question.ask.ids = copy->question.ids;
+    }
     copy->question.ask.gone = copy->question.gone;
 }
 
@@ -143,9 +145,11 @@ static void forgotten(struct sim_ask *ask)
     if (ask->excused || ask->given_up || ask->refused || slept) {
         return;
     }
-    if (plain && lives && ask->verb == PAWL__TALLY_TAKE && !has) {
-        sim_fail(world, "C2", "name %u: client %u forgot take %llu, which had taken permits",
-            ask->name, ask->client->index, (unsigned long long)ask->number);
+    const bool takes = ask->verb == PAWL__TALLY_DRAIN || (plain && ask->verb == PAWL__TALLY_TAKE);
+    if (takes && lives && !has) {
+        sim_fail(world, "C2", "name %u: client %u forgot %s %llu, which had taken permits",
+            ask->name, ask->client->index, sim_verb_text(ask->verb),
+            (unsigned long long)ask->number);
     }
     if (ask->verb == PAWL__TALLY_GIVE && ask->carried == 0) {
         sim_fail(world, "C2", "name %u: client %u forgot give %llu, which was not carried out",

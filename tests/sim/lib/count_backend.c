@@ -272,11 +272,18 @@ static void add(struct opinion *opinion)
     answer(opinion, PAWL__DONE, 1);
 }
 
+/* A "no" is an answer, too, and stays one. */
+static void deny(struct opinion *opinion)
+{
+    record(opinion, 0);
+    answer(opinion, PAWL__GONE, 0);
+}
+
 static void set(struct opinion *opinion)
 {
     struct sim_count *count = opinion->count;
     if (count->set) {
-        answer(opinion, PAWL__GONE, 0);
+        deny(opinion);
         return;
     }
     count->zero_us = opinion->world->now_us;
@@ -291,48 +298,49 @@ static void set(struct opinion *opinion)
 
 static void drain(struct opinion *opinion)
 {
-    const int64_t value = opinion->count->value;
-    answer(opinion, PAWL__DONE, value > 0 ? value : 0);
+    const int64_t value = opinion->count->value > 0 ? opinion->count->value : 0;
     if (value > 0) {
         opinion->count->value = 0;
         effect(opinion);
-        record(opinion, value);
     }
+    record(opinion, value);
+    answer(opinion, PAWL__DONE, value);
 }
 
 static void down(struct opinion *opinion)
 {
     struct sim_count *count = opinion->count;
-    answer(opinion, PAWL__DONE, 0);
     if (count->set) {
         count->value--;
         count->set = count->value > 0;
         effect(opinion);
-        record(opinion, count->value);
-        answer(opinion, PAWL__DONE, count->value);
     }
+    record(opinion, count->value);
+    answer(opinion, PAWL__DONE, count->value);
 }
 
 static void reset(struct opinion *opinion)
 {
     struct sim_count *count = opinion->count;
-    answer(opinion, PAWL__GONE, 0);
-    if (count->set) {
-        count->set = false;
-        count->value = 0;
-        effect(opinion);
-        record(opinion, 1);
-        answer(opinion, PAWL__DONE, 1);
+    if (!count->set) {
+        deny(opinion);
+        return;
     }
+    count->set = false;
+    count->value = 0;
+    effect(opinion);
+    record(opinion, 1);
+    answer(opinion, PAWL__DONE, 1);
 }
 
 /* It must never be carried out from now on, and if it was, that is taken back. */
 static void undo(struct opinion *opinion)
 {
     struct sim_ask *ask = opinion->ask;
-    const bool taken = ask->recorded && ask->value == 1;
-    if (taken) {
-        give_back(opinion->count, opinion->call->question.ask.amount);
+    const int64_t amount = opinion->call->question.ask.amount;
+    const bool taken = ask->recorded && ask->value > 0;
+    if (taken) { /* of a drain the record says how many */
+        give_back(opinion->count, amount > 0 ? amount : ask->value);
         ask->undone = true;
     }
     if (ask->recorded) {
@@ -340,6 +348,12 @@ static void undo(struct opinion *opinion)
     }
     record(opinion, 0);
     answer(opinion, PAWL__DONE, taken ? 1 : 0);
+}
+
+/* Are permits named one by one? Those that a drain took are not. */
+static bool by_ids(const struct opinion *opinion)
+{
+    return opinion->call->question.ask.ids != NULL;
 }
 
 static void carry_out(struct opinion *opinion)
@@ -369,7 +383,7 @@ static void carry_out(struct opinion *opinion)
         (leased ? give_leased : add)(opinion);
         break;
     case PAWL__TALLY_UNDO:
-        (leased ? give_leased : undo)(opinion);
+        (by_ids(opinion) ? give_leased : undo)(opinion);
         break;
     case PAWL__TALLY_EXTEND:
         extend(opinion);
@@ -390,10 +404,13 @@ static void form(struct opinion *opinion)
     const bool leased = opinion->call->copy.place->family == PAWL__FAMILY_PERMITS;
     opinion->expected.hint_us = -1;
     sweep(opinion);
-    if (!ask->recorded || (verb == PAWL__TALLY_UNDO && !leased)) {
+    const bool may_be_told_no = verb == PAWL__TALLY_SET || verb == PAWL__TALLY_RESET;
+    if (!ask->recorded || (verb == PAWL__TALLY_UNDO && !by_ids(opinion))) {
         carry_out(opinion);
     } else if (verb == PAWL__TALLY_TAKE && (leased || ask->value == 0)) {
         held(opinion); /* void */
+    } else if (may_be_told_no && ask->value == 0) {
+        answer(opinion, PAWL__GONE, 0);
     } else {
         answer(opinion, PAWL__DONE, ask->value);
     }
@@ -517,8 +534,7 @@ static void operate(
     ask->verb = verb;
     call->name = name;
     call->question.known = ask;
-    call->question.ask = (struct pawl__tally_ask){
-        .verb = verb, .amount = amount, .keep_us = 1, .ids = call->question.ids};
+    call->question.ask = (struct pawl__tally_ask){.verb = verb, .amount = amount, .keep_us = 1};
     call->copy = (struct pawl__op){.kind = PAWL__OP_TALLY,
         .place = &world->places[name],
         .id = ask->number,
