@@ -6,10 +6,12 @@
  * one of ours. Handles are kept for the next order. All belong to one client, which asks the server
  * for one of them at a time; the others stand in its queue.
  *
- * With hand-off the next order may be inside as soon as the one before has left. Its seller then
- * goes on with it at once: it runs the client's callbacks itself (options.dispatch), and no thread
- * has to be woken. For all other callbacks there is an usher, who steps back a little while a
- * seller is inside, for it will come by. */
+ * The next order of a mutex may be inside as soon as the one before has left: with hand-off without
+ * a word to the server, else with the server's answer to the release, which has passed the lock on.
+ * The seller waits for that answer, and then goes on with the next order at once: it runs the
+ * client's callbacks itself (options.dispatch), and no thread has to be woken while the lock is
+ * held. For all other callbacks there is an usher, who steps back a little while a seller is
+ * inside, for it will come by. */
 #include "strategies/pool.h"
 
 #include "common/clock.h"
@@ -42,7 +44,7 @@ struct pool {
     struct handle *free;
     struct handle *all;
 
-    /* With hand-off. */
+    /* Of a mutex. */
     bool ushered;
     pthread_t usher;
     int bell;          /* an eventfd: the usher may go home */
@@ -115,7 +117,7 @@ bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **
     }
     pawl_client_options client_options = PAWL_CLIENT_OPTIONS_INIT;
     client_options.lazy = true; /* a Redis that is away now comes back by itself */
-    client_options.dispatch = handoff > 0;
+    client_options.dispatch = kind == PAWL_MUTEX;
     const pawl_status status =
         pawl_client_open(shop_lock_url(shop), &client_options, &pool->client);
     if (status != PAWL_OK) {
@@ -128,13 +130,15 @@ bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **
     options.handoff = handoff;
     options.owner = PAWL_OWNER_HANDLE;
     options.lease_ms = shop_settings(shop)->lease_ms;
-    options.release_unawaited = true; /* the order is written; nobody waits to hear it is free */
+    /* The order is written; nobody waits to hear that the lock is free, unless the same answer may
+     * say that the next one has got it. */
+    options.release_unawaited = handoff > 0 || kind != PAWL_MUTEX;
     options.on_lost = pool_lost;
     options.event_arg = shop;
     pool->options = options;
     pool->shop = shop;
     pthread_mutex_init(&pool->mutex, NULL);
-    if (handoff > 0 && !usher_start(pool)) {
+    if (client_options.dispatch && !usher_start(pool)) {
         snprintf(why, why_size, "out of threads or descriptors");
         pool_close(shop, pool);
         return false;
