@@ -113,6 +113,15 @@ static void explain_lost(struct pawl__request *request, const char *name)
     pawl__fail(PAWL_LOST, "lock '%s' was lost: %s. Others may have run", name, text);
 }
 
+static const char *noun_for(const struct pawl_lock *lock)
+{
+    const struct pawl__name *name = lock->handle.name;
+    const enum pawl__family family = name != NULL ? name->place->family : PAWL__FAMILY_MUTEX;
+    return !pawl__family_counts(family)   ? "lock"
+           : family == PAWL__FAMILY_LATCH ? "latch"
+                                          : "semaphore";
+}
+
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request)
 {
     char name[128];
@@ -126,6 +135,6 @@ void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *requ
         pawl__fail_text(request->status, request->error);
         request->error = NULL;
     } else {
-        pawl__fail(request->status, "lock '%s': %s", name, words(request));
+        pawl__fail(request->status, "%s '%s': %s", noun_for(lock), name, words(request));
     }
 }

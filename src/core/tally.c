@@ -16,7 +16,7 @@
 #define RETRY_MOST_US 500000
 #define LISTEN_LEAST_US 1000 /* never a sleep of nothing */
 #define NEXT_COUNT 2         /* so many ask when one was granted */
-#define KEEP_LEAST_US 10000000
+#define MARGIN_US 5000000    /* for what we do not know about the backend's record */
 #define LATE_GRANTS_MAX 5
 
 static bool is_try(const struct pawl__request *request)
@@ -52,82 +52,7 @@ static struct pawl__tally *tally_of(struct pawl__list *node)
     return PAWL__CONTAINER(node, struct pawl__tally, node);
 }
 
-/* How long the backend remembers a request: longer than anybody asks it again. */
-static int64_t keep_us(const struct pawl__machine *machine)
-{
-    return KEEP_LEAST_US + 2 * (machine->give_up_us + machine->timeout_us);
-}
-
-/* ===== Beginning and end ===== */
-
-static void clear(struct pawl__tally *tally)
-{
-    pawl__free(tally->op.error);
-    pawl__free(tally->ask.ids);
-    pawl__free(tally->ask.gone);
-    tally->op.error = NULL;
-    tally->ask.ids = NULL;
-    tally->ask.gone = NULL;
-}
-
-/* Zeroed: one that has ended, with its number, or a new one. NULL: no memory. */
-static struct pawl__tally *blank(struct pawl__name *name, uint64_t *former_out)
-{
-    struct pawl__list *spare = pawl__list_pop(&name->tally_spares);
-    if (spare == NULL) {
-        *former_out = 0;
-        return pawl__alloc(sizeof(struct pawl__tally));
-    }
-    struct pawl__tally *tally = PAWL__CONTAINER(spare, struct pawl__tally, all);
-    *former_out = tally->number;
-    memset(tally, 0, sizeof *tally);
-    return tally;
-}
-
-/* Copies of the ids, and room for what is said about each. */
-static bool copy_ids(struct pawl__tally_ask *ask, const struct pawl__permit_id *ids)
-{
-    const size_t count = (size_t)ask->amount;
-    if (ids == NULL) {
-        return true;
-    }
-    ask->ids = pawl__alloc(count * sizeof *ids);
-    ask->gone = pawl__alloc(count * sizeof *ask->gone);
-    if (ask->ids == NULL || ask->gone == NULL) {
-        return false;
-    }
-    memcpy(ask->ids, ids, count * sizeof *ids);
-    return true;
-}
-
-static struct pawl__tally *tally_new(struct pawl__machine *machine, struct pawl__name *name,
-    enum pawl__tally_verb verb, int64_t amount, const struct pawl__permit_id *ids)
-{
-    uint64_t former = 0;
-    struct pawl__tally *tally = blank(name, &former);
-    if (tally == NULL) {
-        return NULL;
-    }
-    tally->ask = (struct pawl__tally_ask){
-        .verb = verb, .amount = amount, .keep_us = keep_us(machine), .forget = former};
-    if (!copy_ids(&tally->ask, ids)) {
-        clear(tally);
-        pawl__free(tally);
-        return NULL;
-    }
-    tally->name = name;
-    tally->number = machine->next_id++;
-    tally->copy_us = PAWL__NEVER;
-    tally->timer.kind = PAWL__TIMER_TALLY;
-    tally->op.place = name->place;
-    tally->op.core = tally;
-    tally->op.tally = &tally->ask;
-    tally->op.id = tally->number;
-    pawl__list_init(&tally->node);
-    pawl__list_push(&machine->tallies, &tally->all);
-    name->tallies++;
-    return tally;
-}
+/* ===== The end ===== */
 
 /* Whose record the next tally of this name may have dropped: our own, unless a copy may still come
  * that has to find it; or, if we were not answered, had to wait or only looked, that of the one
@@ -152,36 +77,39 @@ static void end(struct pawl__machine *machine, struct pawl__tally *tally)
     pawl__timer_clear(&machine->timers, &tally->timer);
     pawl__list_remove(&tally->node);
     pawl__list_remove(&tally->all);
-    clear(tally);
+    pawl__tally_clear(tally);
     tally->number = leftover(tally);
     pawl__list_push_front(&name->tally_spares, &tally->all);
     name->tallies--;
     pawl__touch(machine, name);
 }
 
-void pawl__tally_free_spares(struct pawl__name *name)
-{
-    struct pawl__list *node = NULL;
-    while ((node = pawl__list_pop(&name->tally_spares)) != NULL) {
-        pawl__free(PAWL__CONTAINER(node, struct pawl__tally, all));
-    }
-}
-
-void pawl__tally_abolish(struct pawl__machine *machine)
-{
-    struct pawl__list *node = NULL;
-    while ((node = pawl__list_pop(&machine->tallies)) != NULL) {
-        struct pawl__tally *tally = PAWL__CONTAINER(node, struct pawl__tally, all);
-        clear(tally);
-        pawl__free(tally);
-    }
-}
-
 /* ===== Asking ===== */
+
+/* When it was last safe to ask it again: later, the backend may have forgotten that it was asked
+ * before. */
+static int64_t last_us(const struct pawl__machine *machine, const struct pawl__tally *tally)
+{
+    return pawl__later(tally->copy_us, tally->ask.keep_us - 2 * machine->timeout_us - MARGIN_US);
+}
+
+/* Asked again it might count twice. Permits with ids never do, nor does what counts nothing. */
+static bool is_too_late(
+    const struct pawl__machine *machine, const struct pawl__tally *tally, int64_t now_us)
+{
+    const enum pawl__tally_verb verb = tally->ask.verb;
+    const bool looks = verb == PAWL__TALLY_READ || verb == PAWL__TALLY_AWAIT;
+    return tally->ask.ids == NULL && !looks && verb != PAWL__TALLY_UNDO &&
+           now_us > last_us(machine, tally);
+}
 
 static void ask(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     assert(!tally->out);
+    if (is_too_late(machine, tally, now_us)) {
+        pawl__timer_set(&machine->timers, &tally->timer, now_us); /* it gives up */
+        return;
+    }
     tally->out = true;
     tally->wakes = tally->name->wakes;
     tally->copy_us = pawl__min64(tally->copy_us, now_us);
@@ -267,7 +195,8 @@ void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *requ
         pawl__finish(machine, request, PAWL_CANCELED, NULL);
         return;
     }
-    tally = tally_new(machine, request->handle->name, request->verb, request->amount, request->ids);
+    tally = pawl__tally_new(
+        machine, request->handle->name, request->verb, request->amount, request->ids);
     if (tally == NULL) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
@@ -293,7 +222,7 @@ struct pawl__tally *pawl__tally_alone(struct pawl__machine *machine, struct pawl
     enum pawl__tally_verb verb, const struct pawl__permit_id *ids, size_t count, int64_t lease_us,
     int64_t now_us)
 {
-    struct pawl__tally *tally = tally_new(machine, name, verb, (int64_t)count, ids);
+    struct pawl__tally *tally = pawl__tally_new(machine, name, verb, (int64_t)count, ids);
     if (tally != NULL) {
         tally->op.lease_us = lease_us;
         ask(machine, tally, now_us);
@@ -307,9 +236,7 @@ struct pawl__tally *pawl__tally_alone(struct pawl__machine *machine, struct pawl
 static void persist(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     int64_t pause_us = pawl__backoff_us(machine, tally->attempt++, RETRY_FIRST_US, RETRY_MOST_US);
-    int64_t last_us = pawl__later(
-        tally->copy_us, tally->ask.keep_us - 2 * machine->timeout_us - KEEP_LEAST_US / 2);
-    if (!tally->op.again || now_us + pause_us > last_us) {
+    if (!tally->op.again || now_us + pause_us > last_us(machine, tally)) {
         machine->unheard = true;
         end(machine, tally);
         return;
@@ -362,19 +289,25 @@ static void answered_alone(struct pawl__machine *machine, struct pawl__tally *ta
 
 /* ===== Answers ===== */
 
-/* A latch is at zero: so it is for everybody who waits for it. */
-static void open_latch(struct pawl__machine *machine, struct pawl__name *name)
+/* A latch was at zero after this question was sent: so it was for everybody who waited for it then.
+ * Who came later asks for itself; it may have been set anew. */
+static void open_latch(
+    struct pawl__machine *machine, struct pawl__name *name, int64_t sent_us, int64_t now_us)
 {
     struct pawl__list *node = name->tally_queue.next;
     while (node != &name->tally_queue) {
         struct pawl__tally *tally = tally_of(node);
         node = node->next;
+        if (tally->request->start_us > sent_us) {
+            continue;
+        }
         pawl__list_remove(&tally->node);
         finish(machine, tally, PAWL_OK, NULL);
         if (!tally->out) {
             end(machine, tally);
         }
     }
+    ask_next(machine, name, 1, now_us);
 }
 
 /* Permits that its handle renews were granted or extended. */
@@ -393,12 +326,13 @@ static void done(struct pawl__machine *machine, struct pawl__tally *tally, int64
 {
     struct pawl__name *name = tally->name;
     const enum pawl__tally_verb verb = tally->ask.verb;
+    const int64_t sent_us = tally->op.sent_us;
     pawl__list_remove(&tally->node);
     keep_alive(machine, tally, now_us);
     finish(machine, tally, PAWL_OK, NULL);
     end(machine, tally);
     if (verb == PAWL__TALLY_AWAIT) {
-        open_latch(machine, name);
+        open_latch(machine, name, sent_us, now_us);
     } else if (verb != PAWL__TALLY_READ && verb != PAWL__TALLY_DRAIN) {
         ask_next(machine, name, NEXT_COUNT, now_us);
     }
@@ -407,9 +341,7 @@ static void done(struct pawl__machine *machine, struct pawl__tally *tally, int64
 static void held(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     tally->attempt = 0;
-    if (!tally->doubt) {
-        tally->copy_us = PAWL__NEVER; /* nothing was taken so far */
-    }
+    tally->copy_us = tally->doubt ? tally->op.sent_us : PAWL__NEVER; /* nothing was taken so far */
     if (now_us >= tally->request->wait_us) {
         finish(machine, tally, PAWL_BUSY, pawl__tally_explain(tally, PAWL_BUSY));
         left(machine, tally, now_us);
@@ -559,7 +491,16 @@ void pawl__tally_timeout(
 
 void pawl__tally_timer(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
-    ask(machine, tally, now_us);
+    if (!is_too_late(machine, tally, now_us)) {
+        ask(machine, tally, now_us);
+        return;
+    }
+    if (tally->request != NULL) {
+        finish(machine, tally, PAWL_UNAVAILABLE, pawl__tally_explain(tally, PAWL_UNAVAILABLE));
+        left(machine, tally, now_us);
+    } else {
+        persist(machine, tally, now_us);
+    }
 }
 
 void pawl__tally_reconnected(struct pawl__machine *machine, int64_t now_us)

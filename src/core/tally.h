@@ -65,6 +65,12 @@ void pawl__tally_reconnected(struct pawl__machine *machine, int64_t now_us);
 void pawl__tally_cancel(
     struct pawl__machine *machine, const struct pawl__handle *handle, int64_t now_us);
 
+/* A new one, with copies of the ids (NULL: it has none), among the machine's and its name's; NULL:
+ * no memory. And free what one points to. */
+struct pawl__tally *pawl__tally_new(struct pawl__machine *machine, struct pawl__name *name,
+    enum pawl__tally_verb verb, int64_t amount, const struct pawl__permit_id *ids);
+void pawl__tally_clear(struct pawl__tally *tally);
+
 /* A sentence for a request that ends with this status. NULL: no memory. */
 char *pawl__tally_explain(const struct pawl__tally *tally, pawl_status status);
 

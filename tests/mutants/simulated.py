@@ -15,7 +15,12 @@ import time
 from mutant import Verdict
 
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-w", "-Isrc", "-Iinclude", "-Itests"]
-SOUND_SEEDS = "1..300"
+SOUND_SEEDS = ("1..200", "1000000000..1000000060", "2000000000..2000000040")
+# What only runs from a certain seed on can find: about counts, about several locks at once.
+BEGINNINGS = {
+    r"/(tally|leases|table_tally)\w*\.c$": "1000000000",
+    r"/multi_plan\.c$": "2000000000",
+}
 HANG_S = 5  # a run that does not end is noticed by the simulator after so long
 FOUND = re.compile(r"^SEED=(\d+) (\w+)(.*)$", re.M)
 
@@ -27,7 +32,8 @@ def sources():
         for path in glob.glob("src/core/*.c")
         if re.search('#include "core/(machine_parts|tally).h"', open(path, encoding="utf-8").read())
     ]
-    rest = ["src/base/*.c", "src/engine/memory/table*.c", "tests/sim/*.c", "tests/sim/lib/*.c"]
+    rest = ["src/base/*.c", "src/engine/memory/table*.c", "src/compound/multi_plan.c"]
+    rest += ["tests/sim/*.c", "tests/sim/lib/*.c"]
     return sorted(core + [path for pattern in rest for path in glob.glob(pattern)])
 
 
@@ -68,6 +74,8 @@ def hunt(mutant, directory, objects, seconds):
     program = link(changed.values(), base)
     # Some must be found by one oracle alone, however soon another one would find them.
     believed = ["--only", mutant.oracle] if mutant.oracle else []
+    for pattern, seed in BEGINNINGS.items():
+        believed += ["--from", seed] if re.search(pattern, mutant.file) else []
     start = time.monotonic()
     try:
         run = subprocess.run(
@@ -84,9 +92,10 @@ def hunt(mutant, directory, objects, seconds):
 def check_sound(directory, objects):
     """Without a mutant nothing may fail, or every hunt would succeed."""
     program = link(objects.values(), os.path.join(directory, "sound"))
-    run = subprocess.run([program, "--seeds", SOUND_SEEDS], capture_output=True, text=True)
-    if run.returncode != 0:
-        sys.exit(f"mutants: the code fails without a mutant:\n{run.stdout}")
+    for seeds in SOUND_SEEDS:
+        run = subprocess.run([program, "--seeds", seeds], capture_output=True, text=True)
+        if run.returncode != 0:
+            sys.exit(f"mutants: the code fails without a mutant:\n{run.stdout}")
 
 
 def hunt_all(mutants, seconds, jobs):

@@ -8,7 +8,8 @@ are, which makes the next time quicker. First each case is run without any mutan
 A case of the command's tests often fails by waiting in vain, which takes 20 s. So the command is
 put aside, and the case runs while others are built and run.
 
-A torture has no cases; any of its oracles may object, and the verdict says which did.
+A torture has themes instead of cases; any of its oracles may object, and the verdict says which
+did.
 """
 
 import concurrent.futures
@@ -98,7 +99,8 @@ class Workshop:
         if is_torture(test):
             directory = os.path.join(self.build, "tests", "torture")
             options = ["--seconds", str(TORTURE_S), "--round", str(TORTURE_ROUND_S), "--seed", "1"]
-            return [os.path.join(programs, test), *options, "--directory", directory], {}
+            options += ["--theme", case, "--directory", directory]
+            return [os.path.join(programs, test), *options], {}
         if not is_of_command(test):
             preload = os.path.join(programs, "only.so")
             return [os.path.join(programs, test)], {"LD_PRELOAD": preload, "PAWL_TEST_ONLY": case}

@@ -161,6 +161,104 @@ static void leaves_the_engine_its_part(void **state)
     stage_end(&stage);
 }
 
+/* ===== Answers that come late, or never ===== */
+
+/* An answer that was given before a latch was set anew is none for who came afterwards. */
+static void late_news_opens_no_new_wait(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct pawl__handle handle;
+    struct pawl__request early = want(PAWL__TALLY_AWAIT, 0);
+    struct pawl__request later = want(PAWL__TALLY_AWAIT, 0);
+    stage_begin(&stage);
+    stage_open_count(&stage, &handle, "l", PAWL__FAMILY_LATCH);
+    stage.connected = false;
+    stage_tally(&stage, &early, &handle, PAWL__NEVER);
+    struct pawl__op *news = stage_reach(&stage); /* it is at zero, but nobody hears that yet */
+    stage.connected = true;
+    stage_pass(&stage, MS);
+    now(&stage, &handle, PAWL__TALLY_SET, 1, PAWL_OK);
+    stage_tally(&stage, &later, &handle, PAWL__NEVER);
+    assert_false(later.finished);
+    stage_answer(&stage, news);
+    assert_true(early.finished);
+    assert_int_equal(early.status, PAWL_OK);
+    assert_false(later.finished);
+    now(&stage, &handle, PAWL__TALLY_DOWN, 0, PAWL_OK);
+    assert_true(later.finished);
+    assert_int_equal(later.status, PAWL_OK);
+    stage_close(&stage, &handle);
+    stage_pass(&stage, SECOND);
+    stage_end(&stage);
+}
+
+/* What is asked reaches the backend, and no answer comes back. */
+static void lose_answer(struct stage *stage)
+{
+    if (stage->out != NULL) {
+        stage_answer_as(stage, stage_reach(stage), PAWL__UNKNOWN);
+    }
+}
+
+/* Whoever waits longer than the backend remembers must not ask again when it has forgotten. */
+static void no_patience_outlives_the_record(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct pawl__handle handle;
+    struct pawl__request request = want(PAWL__TALLY_TAKE, 1);
+    stage_begin(&stage);
+    stage_open_count(&stage, &handle, "s", PAWL__FAMILY_SEMAPHORE);
+    now(&stage, &handle, PAWL__TALLY_SET, 3, PAWL_OK);
+    stage.connected = false;
+    stage_tally(&stage, &request, &handle, 600 * SECOND);
+    for (unsigned i = 0; i < 3000 && !request.finished; i++) {
+        lose_answer(&stage);
+        stage_pass(&stage, 100 * MS);
+    }
+    assert_true(request.finished);
+    assert_int_equal(request.status, PAWL_UNAVAILABLE);
+    pawl__free(request.error);
+    stage.connected = true;
+    stage_flush(&stage);
+    stage_pass(&stage, 5 * SECOND);
+    assert_int_equal(count_of(&stage, &handle), 3);
+    stage_close(&stage, &handle);
+    stage_pass(&stage, SECOND);
+    stage_end(&stage);
+}
+
+/* Nor after a long sleep of this process. */
+static void no_sleep_outlives_the_record(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct pawl__handle handle;
+    struct pawl__request request = want(PAWL__TALLY_GIVE, 1);
+    stage_begin(&stage);
+    stage_open_count(&stage, &handle, "s", PAWL__FAMILY_SEMAPHORE);
+    now(&stage, &handle, PAWL__TALLY_SET, 3, PAWL_OK);
+    stage.connected = false;
+    stage_tally(&stage, &request, &handle, 0);
+    for (unsigned i = 0; i < 100 && !request.finished; i++) {
+        lose_answer(&stage);
+        stage_pass(&stage, 100 * MS);
+    }
+    assert_true(request.finished);
+    assert_int_equal(request.status, PAWL_UNAVAILABLE); /* it is repeated in the background */
+    pawl__free(request.error);
+    lose_answer(&stage);
+    stage_jump(&stage, 600 * SECOND);
+    stage.connected = true;
+    stage_flush(&stage);
+    stage_pass(&stage, 5 * SECOND);
+    assert_int_equal(count_of(&stage, &handle), 4);
+    stage_close(&stage, &handle);
+    stage_pass(&stage, SECOND);
+    stage_end(&stage);
+}
+
 /* ===== Leases ===== */
 
 static void take_permit(struct stage *stage, struct pawl__handle *handle, int64_t lease_us,
@@ -481,6 +579,9 @@ int main(void)
         cmocka_unit_test(ends_at_its_limit),
         cmocka_unit_test(forever_ends_after_silence),
         cmocka_unit_test(leaves_the_engine_its_part),
+        cmocka_unit_test(late_news_opens_no_new_wait),
+        cmocka_unit_test(no_patience_outlives_the_record),
+        cmocka_unit_test(no_sleep_outlives_the_record),
         cmocka_unit_test(renews_every_third),
         cmocka_unit_test(nothing_done_stays_nothing),
         cmocka_unit_test(lost_answers),

@@ -39,6 +39,7 @@ void sim_actors_start(struct sim_client *client)
         actor->owner = client->next_owner++;
         sim_actor_later(actor, sim_about(world, world->plan.think_us));
     }
+    sim_teams_start(client);
 }
 
 /* ===== Calls ===== */
@@ -102,6 +103,13 @@ static struct sim_handle *usable(struct sim_actor *actor, bool any_name, pawl_ki
     return NULL;
 }
 
+static bool waits(const struct pawl__request *request)
+{
+    return request->kind == PAWL__WANT_ACQUIRE ||
+           (request->kind == PAWL__WANT_TALLY &&
+               (request->verb == PAWL__TALLY_TAKE || request->verb == PAWL__TALLY_AWAIT));
+}
+
 void sim_actor_cancel(struct sim_actor *actor, struct sim_handle *handle)
 {
     struct sim_client *client = actor->client;
@@ -113,7 +121,8 @@ void sim_actor_cancel(struct sim_actor *actor, struct sim_handle *handle)
     sim_client_end(client);
     for (unsigned i = 0; i <= client->world->plan.actors; i++) {
         const struct sim_actor *other = &client->actors[i];
-        if (other->busy && other->handle == handle && other->request.kind == PAWL__WANT_ACQUIRE) {
+        bool before = other->cancels < handle->cancels; /* another may have begun since */
+        if (other->busy && other->handle == handle && before && waits(&other->request)) {
             sim_fail(client->world, "O6", "actor %u goes on waiting though it was canceled", i);
         }
     }
@@ -155,6 +164,10 @@ static void act_idle(struct sim_actor *actor)
     struct sim_handle *handle = usable(actor, true, NO_KIND);
     if (handle == NULL) {
         sim_actor_later(actor, sim_about(world, world->plan.think_us) + 100);
+        return;
+    }
+    if (sim_is_count(world, handle->name)) {
+        sim_count_act_idle(actor, handle);
         return;
     }
     actor->name = handle->name;
@@ -230,8 +243,14 @@ void sim_actor_act(struct sim_actor *actor)
     if (client->shutting) {
         return;
     }
+    if (sim_in_team(actor)) {
+        sim_team_act(actor);
+        return;
+    }
     struct sim_claim *claim = sim_held(client, actor->name, actor->who);
-    if (claim != NULL) {
+    if (!sim_stake_is_empty(actor)) {
+        sim_count_act_holding(actor);
+    } else if (claim != NULL) {
         act_holding(actor, claim);
     } else if (!client->world->healing) {
         act_idle(actor);
@@ -241,11 +260,15 @@ void sim_actor_act(struct sim_actor *actor)
 void sim_actor_finished(struct sim_actor *actor)
 {
     struct sim_world *world = actor->client->world;
-    bool acquired = actor->request.kind == PAWL__WANT_ACQUIRE && actor->request.status == PAWL_OK;
+    bool acquired = actor->request.status == PAWL_OK &&
+                    (actor->request.kind == PAWL__WANT_ACQUIRE ||
+                        (actor->request.kind == PAWL__WANT_TALLY && !sim_stake_is_empty(actor)));
     actor->busy = false;
     actor->handle->users--;
     if (is_closer(actor)) {
         sim_actor_later(actor, 1);
+    } else if (sim_in_team(actor)) {
+        sim_team_finished(actor);
     } else if (acquired && world->plan.fair) {
         sim_actor_later(actor, (int64_t)sim_draw(world, (uint64_t)world->plan.hold_us));
     } else {

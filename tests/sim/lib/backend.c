@@ -293,6 +293,10 @@ void sim_backend_apply(struct sim_world *world, struct sim_call *call)
         call->copy.lease_us = PAWL__NEVER;
     }
     int64_t now_us = sim_backend_now(world);
+    if (call->copy.kind == PAWL__OP_TALLY) {
+        sim_count_apply(world, call, now_us);
+        return;
+    }
     static struct sim_picture before;
     static struct sim_picture after;
     static struct sim_picture expected;
@@ -329,6 +333,7 @@ void sim_backend_forget(struct sim_world *world)
     }
     for (unsigned name = 0; name < world->plan.names; name++) {
         sim_taken(world, name);
+        sim_count_forget(world, name);
     }
 }
 
@@ -337,6 +342,7 @@ void sim_backend_jump(struct sim_world *world, int64_t by_us)
     world->table_shift_us += by_us;
     for (unsigned name = 0; by_us > 0 && name < world->plan.names; name++) {
         sim_taken(world, name);
+        sim_count_jump(world, name);
     }
 }
 
@@ -349,6 +355,7 @@ int64_t sim_backend_remaining(const struct sim_world *world)
     int64_t most_us = 0;
     for (unsigned name = 0; name < world->plan.names; name++) {
         sim_picture_look(world, name, now_us, &picture);
+        most_us = pawl__max64(most_us, sim_count_remaining(world, name));
         int64_t end_us = sim_picture_end(&picture);
         if (picture.held > 0 && end_us != PAWL__NEVER) {
             most_us = pawl__max64(most_us, end_us - now_us);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "core/machine_parts.h"
+#include "core/tally.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,10 @@ static void take_finished(struct sim_client *client)
     struct pawl__list *node;
     while ((node = pawl__list_pop(&client->machine.finished)) != NULL) {
         struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        if (sim_is_permit(request)) {
+            sim_permit_told(request);
+            continue;
+        }
         struct sim_actor *actor = PAWL__CONTAINER(request, struct sim_actor, request);
         sim_request_finished(actor);
         pawl__free(request->error);
@@ -102,6 +107,8 @@ void sim_client_end(struct sim_client *client)
     sim_holds_check(client);
     sim_requests_check(client);
     sim_orphans_check(client);
+    sim_asks_check(client);
+    sim_permits_check(client);
     arm_tick(client);
 }
 
@@ -329,6 +336,8 @@ static void free_tenures(struct pawl__list *tenures)
 void sim_client_free(struct sim_client *client)
 {
     struct pawl__machine *machine = &client->machine;
+    sim_permits_free(client);
+    pawl__tally_abolish(machine);
     pawl__ear_abolish(machine);
     free_tenures(&machine->tenures);
     free_tenures(&machine->ended);
@@ -361,6 +370,8 @@ static void leave_world(struct sim_client *client)
             sim_claim_close(claim);
         }
     }
+    sim_asks_die(client);
+    client->last_connection = client->connection;
     sim_net_forget_client(client);
     if (world->plan.session) {
         sim_backend_bury(client);
@@ -461,6 +472,10 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
     if (name != NULL) {
         pawl__handle_attach(&handle->handle, name);
         handle->open = true;
+        if (place->family == PAWL__FAMILY_PERMITS && handle->handle.renew) {
+            handle->leases.lease_us = handle->handle.lease_us;
+            pawl__leases_begin(&client->machine, &handle->handle, &handle->leases);
+        }
     }
 }
 
@@ -470,5 +485,6 @@ bool sim_client_is_quiet(const struct sim_client *client)
     const struct pawl__machine *machine = &client->machine;
     return machine->pending == 0 && pawl__list_empty(&machine->tenures) &&
            pawl__list_empty(&machine->ended) && machine->names.count == 0 &&
+           pawl__list_empty(&machine->tallies) && pawl__list_empty(&machine->leases) &&
            pawl__machine_due(machine) == PAWL__NEVER;
 }

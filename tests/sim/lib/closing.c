@@ -59,6 +59,12 @@ static void close_go_on(struct sim_actor *actor)
         sim_actor_later(actor, 1 + actor->client->world->plan.delay_us);
         return;
     }
+    if (sim_is_count(actor->client->world, handle->name)) {
+        if (!sim_count_close(actor, handle)) {
+            close_end(actor);
+        }
+        return;
+    }
     actor->who = pawl__handle_holder(&handle->handle);
     actor->name = handle->name;
     const struct sim_claim *claim = sim_held(actor->client, actor->name, actor->who);
@@ -126,7 +132,7 @@ static void shut_go_on(struct sim_actor *actor)
     if (client->drain_until_us == 0) {
         release_all(client);
     }
-    bool drained = pawl__list_empty(&client->machine.tenures);
+    bool drained = pawl__machine_idle(&client->machine);
     if (!drained && world->now_us < client->drain_until_us) {
         sim_actor_later(actor, 1 + world->plan.delay_us);
         return;

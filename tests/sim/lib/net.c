@@ -55,6 +55,7 @@ static void send_copy(struct sim_call *call, int64_t after_us)
     struct sim_call *copy = sim_call_new(world);
     *copy = *call;
     copy->copy.info = &copy->info;
+    sim_ask_copied(copy);
     pawl__list_init(&copy->node);
     copy->op = NULL;
     copy->events = 0;
@@ -75,6 +76,9 @@ static void double_request(struct sim_call *call, int64_t after_us)
     }
     if (call->heir != NULL) {
         call->heir->excused = true;
+    }
+    if (call->question.known != NULL) {
+        call->question.known->excused = true;
     }
     send_copy(call, after_us);
 }
@@ -108,7 +112,8 @@ static void find_claims(struct sim_call *call)
     struct sim_client *client = call->client;
     const struct pawl__op *op = &call->copy;
     bool about_tenure = op->kind != PAWL__OP_INSPECT && op->kind != PAWL__OP_BREAK &&
-                        op->kind != PAWL__OP_WATCH && op->kind != PAWL__OP_UNWATCH;
+                        op->kind != PAWL__OP_WATCH && op->kind != PAWL__OP_UNWATCH &&
+                        op->kind != PAWL__OP_TALLY;
     if (!about_tenure) {
         return;
     }
@@ -133,6 +138,9 @@ void sim_net_submit(struct sim_client *client, struct pawl__op *op)
     call->info.size = sizeof call->info;
     __builtin_memcpy(call->uuid, client->uuid, sizeof call->uuid);
     find_claims(call);
+    if (op->kind == PAWL__OP_TALLY) {
+        sim_ask_submit(call, op);
+    }
     sim_orphan_submit(call);
     pawl__list_push(&client->calls, &call->node);
     int64_t deadline_us = sim_true(client, op->deadline_us);
@@ -173,6 +181,9 @@ static bool is_fenced_off(const struct sim_call *call)
 {
     const struct sim_client *client = call->client;
     bool old = call->life == client->life && call->connection != client->connection;
+    if (call->copy.kind == PAWL__OP_TALLY && call->life != client->life) {
+        old = call->connection < client->last_connection; /* what was cut off stays so */
+    }
     return old && client->world->plan.ordered;
 }
 
@@ -240,6 +251,9 @@ static void complete(struct sim_client *client, struct sim_call *call)
     op->error = copy->error;
     if (op->kind == PAWL__OP_INSPECT && op->answer == PAWL__DONE) {
         *op->info = call->info;
+    }
+    if (op->kind == PAWL__OP_TALLY) {
+        sim_ask_answered(call);
     }
     bool answered = op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN;
     bool ended = op->kind == PAWL__OP_UNWATCH && (answered || op->id != 0);

@@ -4,7 +4,8 @@
  * Each kind of fault is on in some runs and off in others (a swarm): a run with everything on hides
  * what a run with two faults shows, because nothing lives long enough in it. One run in twelve has
  * no faults and a crowd at one lock, one in twelve stands for an engine whose locks die with the
- * process and never expire. */
+ * process and never expire. Seeds from SIM_COUNT_SEEDS on are about semaphores and latches, those
+ * from SIM_MULTI_SEEDS on about several locks at once. */
 #include "sim.h"
 
 #include "base/clock.h"
@@ -144,6 +145,39 @@ static void draw_families(struct sim_plan *plan, struct pawl__random *random)
     plan->handoff = pawl__random_below(random, 3) == 0;
 }
 
+/* Most names are counts. What the table does without memory cannot be told apart when its clock is
+ * set back as well. */
+static void make_counts(struct sim_plan *plan, struct pawl__random *random)
+{
+    static const enum pawl__family families[] = {PAWL__FAMILY_SEMAPHORE, PAWL__FAMILY_SEMAPHORE,
+        PAWL__FAMILY_SEMAPHORE, PAWL__FAMILY_PERMITS, PAWL__FAMILY_PERMITS, PAWL__FAMILY_PERMITS,
+        PAWL__FAMILY_LATCH, PAWL__FAMILY_LATCH, PAWL__FAMILY_MUTEX};
+    for (int i = 0; i < SIM_NAMES_MAX; i++) {
+        const size_t count = sizeof families / sizeof families[0];
+        plan->families[i] = families[pawl__random_below(random, i == 0 ? count - 1 : count)];
+        plan->permits[i] = between(random, 1, SIM_PERMITS_MOST);
+    }
+    if (plan->on[SIM_NO_MEMORY]) {
+        plan->on[SIM_CLOCK_BACK] = false;
+    }
+}
+
+/* Some clients' callers want all names at once, the others one. Whoever does keeps the handles. */
+static void make_multi(struct sim_plan *plan, struct pawl__random *random)
+{
+    static const enum pawl__family families[] = {PAWL__FAMILY_MUTEX, PAWL__FAMILY_MUTEX,
+        PAWL__FAMILY_FAIR, PAWL__FAMILY_SHARED, PAWL__FAMILY_SPIN, PAWL__FAMILY_PLAIN};
+    plan->names = SIM_NAMES_MAX;
+    plan->handles = SIM_NAMES_MAX;
+    plan->teams = (unsigned)between(random, 1, SIM_TEAMS_MAX);
+    plan->actors = (unsigned)between(random, plan->teams * SIM_NAMES_MAX, SIM_ACTORS_MAX - 1);
+    for (int i = 0; i < SIM_NAMES_MAX; i++) {
+        const size_t count = sizeof families / sizeof families[0];
+        plan->families[i] = families[pawl__random_below(random, count)];
+    }
+    plan->on[SIM_CLOSE] = plan->on[SIM_SHUT] = plan->on[SIM_THREAD_END] = false;
+}
+
 void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
 {
     struct pawl__random random;
@@ -161,7 +195,11 @@ void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
     draw_faults(plan, &random);
     draw_families(plan, &random);
     uint64_t special = pawl__random_below(&random, 12);
-    if (special == 0) {
+    if (seed >= SIM_MULTI_SEEDS) {
+        make_multi(plan, &random);
+    } else if (seed >= SIM_COUNT_SEEDS) {
+        make_counts(plan, &random);
+    } else if (special == 0) {
         make_fair(plan, &random);
     } else if (special == 1) {
         make_session(plan);

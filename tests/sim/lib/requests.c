@@ -128,8 +128,10 @@ void sim_request_started(struct sim_actor *actor)
         break;
     case PAWL__WANT_INSPECT:
     case PAWL__WANT_BREAK:
-    case PAWL__WANT_TALLY:
     case PAWL__WANT_RAISE:
+        break;
+    case PAWL__WANT_TALLY:
+        sim_count_started(actor);
         break;
     }
 }
@@ -152,7 +154,7 @@ void sim_requests_check(struct sim_client *client)
 
 /* ===== How it ended ===== */
 
-static bool fault_is_fair(const struct sim_actor *actor)
+bool sim_fault_is_fair(const struct sim_actor *actor)
 {
     const struct sim_world *world = actor->client->world;
     const struct pawl__request *request = &actor->request;
@@ -257,7 +259,7 @@ static void acquire_finished(struct sim_actor *actor)
         if (actor->handle->handle.reentry && !actor->must_end && !would_write_reading(actor)) {
             wrong(actor, "although it may enter again");
         }
-    } else if (!fault_is_fair(actor) && !(held != NULL && !held->renew)) {
+    } else if (!sim_fault_is_fair(actor) && !(held != NULL && !held->renew)) {
         wrong(actor, "without a reason"); /* to enter again, a fixed lease must be extended */
     } else if (request->status == PAWL_UNAVAILABLE && request->wait_us == PAWL__NEVER &&
                held == NULL && now_us < request->start_us + client->machine.give_up_us) {
@@ -282,7 +284,7 @@ static void last_release_finished(struct sim_actor *actor)
         if (now_us < claim->deadline_us && !claim->taken) {
             wrong(actor, "but it was not lost");
         }
-    } else if (!fault_is_fair(actor)) {
+    } else if (!sim_fault_is_fair(actor)) {
         wrong(actor, "without a reason");
     }
 }
@@ -299,7 +301,7 @@ static void downgrade_finished(struct sim_actor *actor)
         if (sim_now(actor->client) < claim->deadline_us && !claim->taken) {
             wrong(actor, "but it was not lost");
         }
-    } else if (!fault_is_fair(actor)) {
+    } else if (!sim_fault_is_fair(actor)) {
         wrong(actor, "without a reason");
     }
 }
@@ -335,7 +337,7 @@ static void extend_finished(struct sim_actor *actor)
         if (held != NULL && count_of(actor, held) > 0) {
             wrong(actor, "but it is held");
         }
-    } else if (request->status != PAWL_INVALID && !fault_is_fair(actor)) {
+    } else if (request->status != PAWL_INVALID && !sim_fault_is_fair(actor)) {
         wrong(actor, "without a reason");
     }
 }
@@ -344,7 +346,7 @@ static void errand_finished(struct sim_actor *actor)
 {
     bool answer = actor->request.status == PAWL_OK || (actor->request.status == PAWL_NOT_HELD &&
                                                           actor->request.kind == PAWL__WANT_BREAK);
-    if (!answer && !fault_is_fair(actor)) {
+    if (!answer && !sim_fault_is_fair(actor)) {
         wrong(actor, "without a reason");
     }
 }
@@ -385,6 +387,7 @@ void sim_request_finished(struct sim_actor *actor)
         errand_finished(actor);
         break;
     case PAWL__WANT_TALLY:
+        sim_count_finished(actor);
         break;
     }
 }

@@ -61,6 +61,8 @@ static void start(struct sim_world *world, uint64_t seed, bool verbose)
         world->places[i].name_size = strlen(names[i]);
         world->places[i].family = world->plan.families[i];
         world->free_us[i] = PAWL__NEVER;
+        world->counts[i].base = world->plan.permits[i];
+        world->counts[i].jumped_us = -1;
     }
     if (!pawl__memory_init(&world->table)) {
         abort();
@@ -82,6 +84,8 @@ static void free_clients(struct sim_world *world)
         free(client->claims);
         free(client->open);
         free(client->held);
+        free(client->asks);
+        sim_teams_free(client);
     }
 }
 
@@ -104,6 +108,7 @@ static void end(struct sim_world *world)
         world->claims = claim->next;
         free(claim);
     }
+    sim_asks_free(world);
 }
 
 /* ===== Healing ===== */
@@ -128,7 +133,8 @@ static bool is_idle(const struct sim_client *client)
 {
     for (unsigned i = 0; i <= client->world->plan.actors; i++) {
         const struct sim_handle *handle = client->actors[i].handle;
-        if (client->actors[i].busy || (handle != NULL && handle->closing)) {
+        if (client->actors[i].busy || (handle != NULL && handle->closing) ||
+            !sim_stake_is_empty(&client->actors[i])) {
             return false;
         }
     }
@@ -181,6 +187,7 @@ static void review(struct sim_world *world)
     if (world->closing) {
         return;
     }
+    sim_counts_heal(world);
     for (unsigned i = 0; i < world->plan.clients; i++) {
         if (world->clients[i].alive && !is_idle(&world->clients[i])) {
             return;

@@ -18,6 +18,8 @@
  *   orphans.c   judges what is left behind in the backend
  *   fair.c      judges whether others get their turn
  *   order.c     the same for the queues of fair locks
+ *   counts.h    the same for semaphores and latches
+ *   team.c      callers that want several locks at once
  *   trace.c     the hash of all that happened, the story for readers, and the first failure
  *
  * Times: `true` time is that of the event queue. Each client has a clock of its own that counts
@@ -31,9 +33,12 @@
 #include "base/random.h"
 #include "core/machine.h"
 #include "engine/memory/table.h"
+#include "sim/lib/counts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define SIM_MULTI_SEEDS UINT64_C(2000000000) /* runs from here on are about several locks */
 
 enum {
     SIM_CLIENTS_MAX = 6,
@@ -42,6 +47,7 @@ enum {
     SIM_ACTORS_MAX = 8,  /* per client, one of them closes handles */
     SIM_BREAKS_MAX = 64,
     SIM_EARS_MAX = 64,
+    SIM_TEAMS_MAX = 2, /* per client */
     SIM_KINDS = PAWL_PLAIN + 1
 };
 
@@ -91,6 +97,8 @@ struct sim_plan {
     unsigned clients;
     unsigned names;
     enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
+    unsigned teams;                            /* of each client, that want all names at once */
+    int64_t permits[SIM_NAMES_MAX];            /* of semaphores */
     bool handoff;                              /* some handles of mutexes ask for it */
     unsigned handles;
     unsigned actors;
@@ -166,14 +174,15 @@ struct sim_call {
     bool handed;     /* to the engine */
     bool sent;
     bool applied;
-    bool dropped;         /* it will not arrive */
-    bool cut;             /* its reply will not */
-    bool unread;          /* its reply is there, but nobody has looked */
-    bool wanted;          /* ... although the operation is lazy */
-    bool refused;         /* it will be told so */
-    bool unfit;           /* not for want of a connection */
-    int64_t submitted_us; /* true time */
-    int64_t lease_us;     /* as it was asked for */
+    bool dropped;                 /* it will not arrive */
+    bool cut;                     /* its reply will not */
+    bool unread;                  /* its reply is there, but nobody has looked */
+    bool wanted;                  /* ... although the operation is lazy */
+    bool refused;                 /* it will be told so */
+    bool unfit;                   /* not for want of a connection */
+    int64_t submitted_us;         /* true time */
+    int64_t lease_us;             /* as it was asked for */
+    struct sim_question question; /* about a count */
 };
 
 /* What we know about one tenure, beside what the machine says. A hold that was handed off is
@@ -232,6 +241,7 @@ struct sim_claim {
 
 struct sim_handle {
     struct pawl__handle handle;
+    struct pawl__leases leases; /* of permits that it renews */
     unsigned name;
     bool is_owner;
     unsigned users; /* requests under way */
@@ -258,6 +268,17 @@ struct sim_actor {
     bool must_end;           /* it cannot need the backend */
     pawl_status expected;    /* if it must end at once */
     uint64_t cancels;
+    struct sim_stake stake; /* in a count */
+};
+
+/* Actors that act together, one for each name, as one owner. */
+struct sim_team {
+    struct sim_client *client;
+    struct pawl__multi_call *call;
+    uint64_t owner;
+    unsigned pending; /* of this round */
+    bool busy;
+    bool holds;
 };
 
 struct sim_ear {
@@ -287,6 +308,7 @@ struct sim_client {
     bool online; /* as far as it knows */
     bool wired;  /* in truth */
     unsigned connection;
+    unsigned last_connection; /* of the life before */
     int64_t request_clear_us; /* no request overtakes */
     int64_t reply_clear_us;
     bool subscribed[SIM_NAMES_MAX];
@@ -298,6 +320,7 @@ struct sim_client {
     /* Callers. */
     struct sim_handle handles[SIM_HANDLES_MAX];
     struct sim_actor actors[SIM_ACTORS_MAX];
+    struct sim_team teams[SIM_TEAMS_MAX];
     uint64_t next_owner;
     bool shutting;             /* its pawl_client_close() is under way */
     int64_t drain_until_us;    /* true time; 0: callers are still inside */
@@ -307,6 +330,10 @@ struct sim_client {
     struct sim_claim **open; /* those whose tenures the machine knows */
     size_t open_count;
     size_t open_room;
+    struct sim_ask **asks; /* about counts, of this life, by number */
+    size_t ask_count;
+    size_t ask_room;
+    size_t ask_open;         /* the machine has forgotten all before */
     struct sim_claim **held; /* those with count > 0 */
     size_t held_count;
     size_t held_room;
@@ -326,6 +353,13 @@ struct sim_stats {
     uint64_t downgrades;       /* holds that went on for reading */
     uint64_t losses;
     uint64_t requests;
+    uint64_t several;      /* acquisitions of several locks at once */
+    uint64_t counted;      /* questions that changed a count, */
+    uint64_t takes;        /* permits taken, by calls, */
+    uint64_t downs;        /* latches counted down, */
+    uint64_t opened;       /* and waited for; */
+    uint64_t permits_lost; /* leased permits that were told of, */
+    uint64_t given_up;     /* and questions that nobody asks any more */
     int64_t virtual_us;
     uint64_t faults[SIM_FAULT_COUNT];
     unsigned row_most;   /* grants in one client while another waited */
@@ -365,6 +399,11 @@ struct sim_world {
     uint64_t line[SIM_NAMES_MAX];                    /* places given in queues of fair locks */
     int64_t free_us[SIM_NAMES_MAX];                  /* since when with somebody in its queue */
 
+    struct sim_count counts[SIM_NAMES_MAX];
+    struct sim_ask *asks;
+    uint64_t operations; /* of the operator */
+    uint64_t permits;    /* ids given so far */
+
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_claim *claims;
     struct sim_event *unused_events;
@@ -385,6 +424,7 @@ void sim_fail(struct sim_world *world, const char *oracle, const char *format, .
 const char *sim_op_text(enum pawl__op_kind kind);
 const char *sim_answer_text(enum pawl__answer answer);
 const char *sim_request_text(enum pawl__request_kind kind);
+const char *sim_verb_text(enum pawl__tally_verb verb);
 const char *sim_state_text(enum pawl__tenure_state state);
 
 /* queue.c */
@@ -469,6 +509,13 @@ void sim_actor_cancel(struct sim_actor *actor, struct sim_handle *handle);
 void sim_actor_later(struct sim_actor *actor, int64_t delay_us);
 void sim_actor_finished(struct sim_actor *actor);
 
+/* team.c */
+bool sim_in_team(const struct sim_actor *actor);
+void sim_teams_start(struct sim_client *client);
+void sim_teams_free(struct sim_client *client);
+void sim_team_act(struct sim_actor *actor);
+void sim_team_finished(struct sim_actor *actor);
+
 /* closing.c */
 void sim_closer_act(struct sim_actor *actor);
 void sim_shut_begin(struct sim_client *client);
@@ -477,6 +524,7 @@ void sim_shut_begin(struct sim_client *client);
 void sim_request_started(struct sim_actor *actor);
 void sim_request_finished(struct sim_actor *actor);
 void sim_requests_check(struct sim_client *client);
+bool sim_fault_is_fair(const struct sim_actor *actor);
 
 /* claims.c */
 struct sim_claim *sim_claim_of(const struct sim_client *client, const struct pawl__tenure *tenure);

@@ -64,6 +64,7 @@ const char *sim_op_text(enum pawl__op_kind kind)
         [PAWL__OP_INSPECT] = "inspect",
         [PAWL__OP_BREAK] = "break",
         [PAWL__OP_RAISE] = "raise",
+        [PAWL__OP_TALLY] = "question",
         [PAWL__OP_WATCH] = "watch",
         [PAWL__OP_UNWATCH] = "unwatch"};
     return texts[kind];
@@ -88,8 +89,25 @@ const char *sim_request_text(enum pawl__request_kind kind)
         [PAWL__WANT_EXTEND] = "extend",
         [PAWL__WANT_INSPECT] = "inspect",
         [PAWL__WANT_BREAK] = "break",
-        [PAWL__WANT_RAISE] = "raise"};
+        [PAWL__WANT_RAISE] = "raise",
+        [PAWL__WANT_TALLY] = "call about"};
     return texts[kind];
+}
+
+const char *sim_verb_text(enum pawl__tally_verb verb)
+{
+    static const char *const texts[] = {[PAWL__TALLY_READ] = "read",
+        [PAWL__TALLY_SET] = "set",
+        [PAWL__TALLY_ADD] = "add",
+        [PAWL__TALLY_DRAIN] = "drain",
+        [PAWL__TALLY_TAKE] = "take",
+        [PAWL__TALLY_GIVE] = "give",
+        [PAWL__TALLY_UNDO] = "undo",
+        [PAWL__TALLY_EXTEND] = "extend",
+        [PAWL__TALLY_DOWN] = "count down",
+        [PAWL__TALLY_RESET] = "reset",
+        [PAWL__TALLY_AWAIT] = "await"};
+    return texts[verb];
 }
 
 const char *sim_state_text(enum pawl__tenure_state state)

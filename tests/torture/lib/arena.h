@@ -28,9 +28,13 @@ enum {
     ARENA_STATUS_MAX = 64, /* greater than any pawl_status */
     ARENA_TEXT_SIZE = 512,
     ARENA_COUNT_BITS = 24,
+    ARENA_SERVERS_MAX = 3,
+    ARENA_LATCHES_MAX = 8192,
 };
 
 #define ARENA_NAME_FORMAT "torture:%u"
+#define ARENA_SEMAPHORE "torture:semaphore"
+#define ARENA_PERMITS "torture:permits"
 
 struct arena_cell {
     _Atomic uint64_t number;
@@ -38,6 +42,33 @@ struct arena_cell {
 };
 
 enum arena_stage { ARENA_ABSENT, ARENA_READY, ARENA_DONE };
+
+/* What a round is about. */
+enum theme {
+    THEME_LOCKS,  /* all kinds of locks, alone and several at once */
+    THEME_COUNTS, /* semaphores, leased permits, latches */
+    THEME_QUORUM, /* locks that three servers keep */
+    THEME_COUNT
+};
+
+enum { NAME_SEMAPHORE, NAME_PERMITS, NAME_LATCH }; /* of counts */
+
+/* What a thread has of the semaphore, for whoever has to replace it if the thread dies. */
+enum stake_state {
+    STAKE_NONE,
+    STAKE_DOUBT, /* it is being taken or given back */
+    STAKE_HAS
+};
+
+/* One latch after the other, each under a name of its own. */
+struct arena_latch {
+    _Atomic unsigned stage;   /* see enum latch_stage */
+    _Atomic unsigned tickets; /* to count it down */
+    _Atomic unsigned begun;   /* calls that count down, */
+    _Atomic unsigned counted; /* and those that were answered */
+};
+
+enum latch_stage { LATCH_NEW, LATCH_BEING_SET, LATCH_SET, LATCH_GIVEN_UP };
 
 /* What a process had before it opened its client, and after it closed it. */
 struct arena_resources {
@@ -60,6 +91,9 @@ struct arena_slot {
     _Atomic uint64_t acquires[ARENA_STATUS_MAX]; /* how often each status came, all generations */
     _Atomic uint64_t releases[ARENA_STATUS_MAX];
     _Atomic uint64_t told;
+    _Atomic unsigned stakes[ARENA_THREADS_MAX][2]; /* state and amount */
+    _Atomic unsigned doubts;  /* permits of calls that ended without an answer, */
+    _Atomic unsigned unheard; /* and whether the close said that some were never heard */
     _Atomic unsigned complained;
     char complaint[ARENA_TEXT_SIZE]; /* the first thing that must never happen */
 };
@@ -73,11 +107,22 @@ struct arena {
     int64_t timeout_ms;
     int64_t give_up_ms;
     uint64_t token_base; /* below every token of this round */
-    bool unlocked;       /* the workers do not lock at all: the oracles must see that */
+    enum theme theme;
+    bool several;     /* they lock several at once, now and then */
+    unsigned servers; /* that keep a lock together */
+    unsigned permits; /* of each semaphore, */
+    unsigned downs;   /* and how often a latch is counted down */
+    bool unlocked;    /* the workers do not lock at all: the oracles must see that */
     pawl_kind kinds[ARENA_NAMES_MAX]; /* PAWL_WRITE: some write, some read */
     unsigned handoffs[ARENA_NAMES_MAX];
     _Atomic unsigned stop;
     struct arena_cell cells[ARENA_NAMES_MAX];
+    _Atomic unsigned latch; /* the one of the moment */
+    struct arena_latch latches[ARENA_LATCHES_MAX];
+    _Atomic uint64_t latches_counted; /* downs that were answered, all in all, */
+    _Atomic uint64_t latches_opened;  /* waits that ended with it open, */
+    _Atomic uint64_t latches_checked; /* and counts that were compared */
+    _Atomic uint64_t several_acquired;
     struct arena_slot slots[ARENA_SLOTS_MAX];
 };
 
@@ -89,7 +134,8 @@ enum record_step {
     RECORD_RELEASED, /* the release was answered */
     RECORD_TOLD,     /* on_lost was called */
     RECORD_LATE,     /* a call took longer than it may */
-    RECORD_PAUSED    /* the process did not run */
+    RECORD_PAUSED,   /* the process did not run */
+    RECORD_SEVERAL   /* an acquire of several locks, from at_us until until_us */
 };
 
 enum { RECORD_THREAD_SHIFT = 40 }; /* a hold's number has its thread's in front */
@@ -98,7 +144,7 @@ struct torture_record {
     uint32_t step;
     uint32_t name;
     uint32_t kind; /* PAWL_READ, ...: how it was acquired */
-    uint64_t hold; /* unique in its generation */
+    uint64_t hold; /* unique in its generation; TOLD, SEVERAL: the owner's number */
     uint64_t token;
     int64_t at_us;     /* ACQUIRED: after the call; LEAVING: before the call; LATE: the beginning */
     int64_t until_us;  /* valid so long, as the library said last; 0: never was; LATE: the end */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { REPORT_US = 400000 }; /* how late a report may be */
+
 /* ===== Growing ===== */
 
 /* Room for one more, zeroed. Arrays double when their count is a power of two. */
@@ -54,12 +56,20 @@ struct death *history_add_death(struct history *history)
     return add_one(&history->deaths, &history->death_count, sizeof *history->deaths);
 }
 
+struct replacement *history_add_replacement(struct history *history)
+{
+    return add_one(
+        &history->replacements, &history->replacement_count, sizeof *history->replacements);
+}
+
 void history_free(struct history *history)
 {
     free(history->holds);
     free(history->late_calls);
     free(history->windows);
     free(history->deaths);
+    free(history->replacements);
+    free(history->several);
     *history = (struct history){0};
 }
 
@@ -155,6 +165,34 @@ static void take_pause(struct history *history, unsigned slot, const struct tort
     window->to_us = record->until_us;
 }
 
+static void take_several(struct history *history, unsigned slot, unsigned generation,
+    const struct torture_record *record)
+{
+    struct several *several =
+        add_one(&history->several, &history->several_count, sizeof *history->several);
+    *several = (struct several){.slot = slot,
+        .generation = generation,
+        .name = record->name,
+        .owner = record->hold,
+        .from_us = record->at_us,
+        .to_us = record->until_us + REPORT_US};
+}
+
+/* The same owner's acquire of several locks, this one among them, had it for a while. */
+static bool was_passing(const struct history *history, unsigned slot, unsigned generation,
+    const struct torture_record *report)
+{
+    for (size_t i = 0; i < history->several_count; i++) {
+        const struct several *several = &history->several[i];
+        if (several->slot == slot && several->generation == generation &&
+            several->name == report->name && several->owner == report->hold &&
+            several->from_us <= report->at_us && report->at_us <= several->to_us) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void take_record(struct history *history, size_t first, unsigned slot, unsigned generation,
     const struct torture_record *record)
 {
@@ -173,6 +211,9 @@ static void take_record(struct history *history, size_t first, unsigned slot, un
         return;
     case RECORD_PAUSED:
         take_pause(history, slot, record);
+        return;
+    case RECORD_SEVERAL:
+        take_several(history, slot, generation, record);
         return;
     case RECORD_LEAVING:
     case RECORD_RELEASED:
@@ -222,6 +263,11 @@ void history_read_log(
     while (file != NULL && fread(&record, sizeof record, 1, file) == 1) {
         if (record.step == RECORD_TOLD && record.kind != PAWL_PLAIN) {
             const unsigned silent = death != NULL ? count_silent(history, first, record.at_us) : 0;
+            const bool known = find_hold(history, first, &record, true) != NULL;
+            if (!known && was_passing(history, slot, generation, &record)) {
+                history->passing_reports++;
+                continue;
+            }
             explained += take_report(history, first, &record, silent > explained) ? 1 : 0;
         }
     }

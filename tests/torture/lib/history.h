@@ -77,6 +77,25 @@ struct death {
     int64_t at_us; /* it surely lived then */
 };
 
+/* Permits of a dead thread were replaced. */
+struct replacement {
+    unsigned slot;
+    unsigned generation;
+    unsigned thread;
+    int64_t at_us;
+};
+
+/* An acquire of several locks: on the way it may have had, and lost, some that nobody was told of
+ * otherwise. */
+struct several {
+    unsigned slot;
+    unsigned generation;
+    uint32_t name; /* one of them, */
+    uint64_t owner;
+    int64_t from_us;
+    int64_t to_us;
+};
+
 struct history {
     struct hold *holds; /* by name, then by their beginning */
     size_t hold_count;
@@ -86,8 +105,13 @@ struct history {
     size_t window_count;
     struct death *deaths;
     size_t death_count;
+    struct replacement *replacements;
+    size_t replacement_count;
+    struct several *several;
+    size_t several_count;
     unsigned threads; /* of each worker */
     int64_t lease_us;
+    uint64_t passing_reports; /* on_lost for a lock that an acquire of several had for a while */
     uint64_t strange_reports; /* on_lost for a token that no hold is known to have had */
     uint64_t tokenless;       /* holds that were lost before they could ask for their token */
 };
@@ -97,6 +121,7 @@ struct hold *history_add_hold(struct history *history);
 struct late_call *history_add_late(struct history *history);
 struct window *history_add_window(struct history *history);
 struct death *history_add_death(struct history *history);
+struct replacement *history_add_replacement(struct history *history);
 
 /* Read the logs of so many generations of a slot. */
 void history_read_log(

@@ -39,7 +39,8 @@ void nemesis_taken(struct round *round, int name, int64_t from_us, uint64_t toke
 static void note_doubt(struct round *round, const struct fault *fault)
 {
     for (unsigned i = 0; i < round->worker_count; i++) {
-        if (fault->kind->victim != VICTIM_PROXY || round->workers[i].proxy == (int)fault->target) {
+        if (fault->kind->victim != VICTIM_PROXY ||
+            round->workers[i].proxy == (int)(fault->target / round->server_count)) {
             struct window *window = history_add_window(&round->history);
             window->kind = WINDOW_DOUBT;
             window->slot = (int)i;
@@ -79,7 +80,7 @@ static unsigned victim_count(const struct round *round, enum victim victim)
     case VICTIM_DISK:
         return round->small_disk ? 1 : 0;
     case VICTIM_SERVER:
-        break;
+        return round->server_count;
     }
     return 1;
 }

@@ -311,7 +311,8 @@ void judge_reports(const struct history *history, struct verdict *verdict)
             " holds had not asked for theirs",
             history->strange_reports, history->tokenless);
     }
-    verdict->reports += history->strange_reports;
+    verdict->reports += history->strange_reports + history->passing_reports;
+    verdict->reports_passing += history->passing_reports;
 }
 
 /* ===== All ===== */
@@ -346,9 +347,15 @@ void verdict_add(struct verdict *sum, const struct verdict *verdict)
         sum->report_lateness[i] += verdict->report_lateness[i];
     }
     sum->holds += verdict->holds;
+    sum->permits += verdict->permits;
+    sum->replaced += verdict->replaced;
+    sum->doubted += verdict->doubted;
+    sum->missing += verdict->missing;
+    sum->most_out = verdict->most_out > sum->most_out ? verdict->most_out : sum->most_out;
     sum->lost += verdict->lost;
     sum->reports += verdict->reports;
     sum->reports_after += verdict->reports_after;
+    sum->reports_passing += verdict->reports_passing;
     sum->taken += verdict->taken;
     sum->overlaps += verdict->overlaps;
     sum->overlaps_told += verdict->overlaps_told;

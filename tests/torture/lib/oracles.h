@@ -32,12 +32,18 @@ struct verdict {
     char first[ORACLE_COUNT][SENTENCE_SIZE]; /* a sentence about the first of each */
 
     uint64_t holds;
-    uint64_t lost;              /* releases that said so */
-    uint64_t reports;           /* calls of on_lost */
-    uint64_t reports_after;     /* of these, of holds that were being released in time */
-    uint64_t taken;             /* holds whose locks were taken away by force */
-    uint64_t overlaps;          /* of these, overtaken while they went on: expected */
-    uint64_t overlaps_told;     /* of these, by a release that said so, */
+    uint64_t permits;         /* that were taken, with and without leases, */
+    uint64_t replaced;        /* of these, that the dead had, */
+    uint64_t most_out;        /* and the most at once */
+    uint64_t doubted;         /* nobody knows whether they were taken, or given back */
+    uint64_t missing;         /* permits that were not there at the end, and could be missing so */
+    uint64_t lost;            /* releases that said so */
+    uint64_t reports;         /* calls of on_lost */
+    uint64_t reports_passing; /* of these, of locks that an acquire of several had for a while */
+    uint64_t reports_after;   /* of these, of holds that were being released in time */
+    uint64_t taken;           /* holds whose locks were taken away by force */
+    uint64_t overlaps;        /* of these, overtaken while they went on: expected */
+    uint64_t overlaps_told;   /* of these, by a release that said so, */
     uint64_t overlaps_in_doubt; /* or whose release may have been asked twice: see judge_told() */
     uint64_t handovers;         /* O3: from hold to hold, compared, */
     uint64_t handovers_skipped; /* and not, as a store came too late */
@@ -63,7 +69,12 @@ void judge_register(
 void judge_limits(const struct history *history, struct verdict *verdict);
 void judge_reports(const struct history *history, struct verdict *verdict);
 
-/* All of these. */
+/* The same for semaphores: never more permits at once than there are (O1), and each loss is told
+ * once (O6). Latches are judged by the workers, as they go. */
+void judge_counts(
+    const struct history *history, const struct arena *arena, struct verdict *verdict);
+
+/* All that is about locks. */
 void judge_history(
     const struct history *history, const struct arena *arena, struct verdict *verdict);
 

@@ -85,10 +85,22 @@ void record_print(const struct campaign *campaign)
         campaign->seed, campaign->rounds, campaign->took_ms / 1000, campaign->workers,
         campaign->threads, campaign->names, campaign->lease_ms);
     print_number("acquisitions", campaign->acquired);
+    print_number("of these, of several locks at once", campaign->several);
+    print_number("of these, of locks that three servers keep", campaign->themed[THEME_QUORUM]);
+    print_number("of these, of permits", campaign->themed[THEME_COUNTS]);
+    print_number("permits taken", verdict->permits);
+    print_number("the most at once of a semaphore", verdict->most_out);
+    print_number("permits of the dead, replaced", verdict->replaced);
+    print_number("permits in doubt", verdict->doubted);
+    print_number("of these, missing at the end", verdict->missing);
+    print_number("latches counted down", campaign->latches_counted);
+    print_number("waits for a latch that opened", campaign->latches_opened);
+    print_number("counts of latches compared", campaign->latches_checked);
     print_faults(campaign);
     print_number("holds that were lost", verdict->lost);
     print_number("calls of on_lost", verdict->reports);
     print_number("of these, while or after it was being released", verdict->reports_after);
+    print_number("of these, while several were being acquired", verdict->reports_passing);
     print_time("its lateness, worst", verdict->report_late_us_max);
     print_time("its lateness, 99.9 % below", verdict_report_late_us(verdict, 999));
     print_time("its lateness, 99 % below", verdict_report_late_us(verdict, 990));
@@ -181,6 +193,7 @@ static void write_verdict(FILE *file, const struct verdict *verdict)
     write_number(file, "lost", verdict->lost);
     write_number(file, "reports", verdict->reports);
     write_number(file, "reports_after_release", verdict->reports_after);
+    write_number(file, "reports_of_several", verdict->reports_passing);
     write_number(file, "report_late_us_max", (uint64_t)verdict->report_late_us_max);
     write_number(file, "report_late_us_p999", (uint64_t)verdict_report_late_us(verdict, 999));
     write_number(file, "report_late_us_p99", (uint64_t)verdict_report_late_us(verdict, 990));
@@ -224,6 +237,17 @@ void record_write(const struct campaign *campaign)
     write_number(file, "names", campaign->names);
     write_number(file, "lease_ms", (uint64_t)campaign->lease_ms);
     write_number(file, "acquisitions", campaign->acquired);
+    write_number(file, "of_several", campaign->several);
+    write_number(file, "of_quorums", campaign->themed[THEME_QUORUM]);
+    write_number(file, "of_permits", campaign->themed[THEME_COUNTS]);
+    write_number(file, "permits", campaign->verdict.permits);
+    write_number(file, "permits_most_out", campaign->verdict.most_out);
+    write_number(file, "permits_replaced", campaign->verdict.replaced);
+    write_number(file, "permits_doubted", campaign->verdict.doubted);
+    write_number(file, "permits_missing", campaign->verdict.missing);
+    write_number(file, "latches_counted", campaign->latches_counted);
+    write_number(file, "latches_opened", campaign->latches_opened);
+    write_number(file, "latches_checked", campaign->latches_checked);
     write_statuses(file, "acquires", campaign->acquires);
     write_statuses(file, "releases", campaign->releases);
     write_faults(file, campaign);

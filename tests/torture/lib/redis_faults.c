@@ -15,17 +15,28 @@
 
 enum { CUT_SIZE_MAX = 4000, CUT_REQUESTS_MAX = 40 };
 
-static void command(struct round *round, const char *line)
+static struct server *server(struct round *round, const struct fault *fault)
 {
-    free(server_command(round->server, "%s", line));
+    return round->servers[fault->kind->victim == VICTIM_SERVER ? fault->target : 0];
+}
+
+static void command(struct round *round, const struct fault *fault, const char *line)
+{
+    free(server_command(server(round, fault), "%s", line));
+}
+
+/* What was counted cannot be counted again when it is forgotten, and a quorum has nobody to say
+ * what was taken away. */
+static bool is_about_locks(const struct round *round)
+{
+    return round->arena->theme == THEME_LOCKS;
 }
 
 /* ===== The server ===== */
 
 static bool restart_with_data(struct round *round, struct fault *fault)
 {
-    (void)fault;
-    server_restart(round->server, true);
+    server_restart(server(round, fault), true);
     return true;
 }
 
@@ -33,41 +44,43 @@ static bool restart_with_data(struct round *round, struct fault *fault)
  * the clock of that time. */
 static bool restart_without_data(struct round *round, struct fault *fault)
 {
-    server_kill(round->server);
-    nemesis_taken(round, EVERYBODY, fault->from_us, wall_clock_us());
-    server_restart(round->server, false);
+    if (round->arena->theme == THEME_COUNTS) {
+        return false;
+    }
+    server_kill(server(round, fault));
+    if (is_about_locks(round)) { /* a majority has not forgotten anything */
+        nemesis_taken(round, EVERYBODY, fault->from_us, wall_clock_us());
+    }
+    server_restart(server(round, fault), false);
     return true;
 }
 
 static bool stop_server(struct round *round, struct fault *fault)
 {
-    (void)fault;
-    server_pause(round->server);
+    server_pause(server(round, fault));
     return true;
 }
 
 static bool continue_server(struct round *round, struct fault *fault)
 {
-    (void)fault;
-    server_resume(round->server);
+    server_resume(server(round, fault));
     return true;
 }
 
 /* The pause ends by itself, not before its fault does: nobody can ask a paused server to go on. */
 static bool pause_server(struct round *round, struct fault *fault)
 {
-    (void)fault;
     char line[64];
     snprintf(line, sizeof line, "CLIENT PAUSE %d %s", (int)draw_between(&round->random, 50, 400),
         draw_below(&round->random, 2) == 0 ? "WRITE" : "ALL");
-    command(round, line);
+    command(round, fault, line);
     return true;
 }
 
 static bool flush_scripts(struct round *round, struct fault *fault)
 {
-    (void)fault;
-    command(round, draw_below(&round->random, 2) == 0 ? "SCRIPT FLUSH SYNC" : "SCRIPT FLUSH ASYNC");
+    command(round, fault,
+        draw_below(&round->random, 2) == 0 ? "SCRIPT FLUSH SYNC" : "SCRIPT FLUSH ASYNC");
     return true;
 }
 
@@ -80,6 +93,9 @@ static bool flush_everything(struct round *round, struct fault *fault)
                                  "end "
                                  "redis.call('FLUSHALL') "
                                  "return tokens";
+    if (!is_about_locks(round)) {
+        return false;
+    }
     char count[16];
     char keys[ARENA_NAMES_MAX][64];
     const char *words[3 + ARENA_NAMES_MAX] = {"EVAL", script, count};
@@ -88,7 +104,7 @@ static bool flush_everything(struct round *round, struct fault *fault)
         snprintf(keys[i], sizeof keys[i], TOKEN_FORMAT, i);
         words[3 + i] = keys[i];
     }
-    char *tokens = server_command_words(round->server, 3 + round->arena->names, words);
+    char *tokens = server_command_words(server(round, fault), 3 + round->arena->names, words);
     char *rest = tokens;
     for (unsigned i = 0; i < round->arena->names; i++) {
         nemesis_taken(round, (int)i, fault->from_us, strtoull(rest, &rest, 10));
@@ -99,15 +115,13 @@ static bool flush_everything(struct round *round, struct fault *fault)
 
 static bool kill_connections(struct round *round, struct fault *fault)
 {
-    (void)fault;
-    server_kill_clients(round->server, "normal");
+    server_kill_clients(server(round, fault), "normal");
     return true;
 }
 
 static bool kill_subscribers(struct round *round, struct fault *fault)
 {
-    (void)fault;
-    server_kill_clients(round->server, "pubsub");
+    server_kill_clients(server(round, fault), "pubsub");
     return true;
 }
 
@@ -117,7 +131,7 @@ static bool kill_subscribers(struct round *round, struct fault *fault)
  */
 static uint64_t last_token(struct round *round, unsigned name)
 {
-    char *token = server_command(round->server, "GET " TOKEN_FORMAT, name);
+    char *token = server_command(round->servers[0], "GET " TOKEN_FORMAT, name);
     const uint64_t value = strtoull(token, NULL, 10);
     free(token);
     return value;
@@ -126,14 +140,20 @@ static uint64_t last_token(struct round *round, unsigned name)
 static bool delete_lock(struct round *round, struct fault *fault)
 {
     char line[64];
+    if (!is_about_locks(round)) {
+        return false;
+    }
     snprintf(line, sizeof line, "DEL " ARENA_NAME_FORMAT, fault->target);
-    command(round, line);
+    command(round, fault, line);
     nemesis_taken(round, (int)fault->target, fault->from_us, last_token(round, fault->target));
     return true;
 }
 
 static bool break_lock(struct round *round, struct fault *fault)
 {
+    if (!is_about_locks(round)) {
+        return false;
+    }
     const pawl_status status = pawl_lock_break(round->operator_locks[fault->target]);
     if (status != PAWL_NOT_HELD) {
         nemesis_taken(round, (int)fault->target, fault->from_us, last_token(round, fault->target));
@@ -146,6 +166,15 @@ static bool break_lock(struct round *round, struct fault *fault)
 static struct proxy *line(struct round *round, const struct fault *fault)
 {
     return round->proxies[fault->target];
+}
+
+/* That of the same worker to another server of a quorum, so that only a minority can be heard; the
+ * same line if there is but one server. */
+static struct proxy *second_line(struct round *round, const struct fault *fault)
+{
+    const unsigned count = round->server_count;
+    const unsigned first = fault->target / count * count;
+    return round->proxies[first + (fault->target + 1 - first) % count];
 }
 
 static enum proxy_end draw_end(struct round *round)
@@ -224,18 +253,24 @@ static bool go_dark(struct round *round, struct fault *fault)
     const enum proxy_direction direction = draw_direction(round);
     fault->detail = (int)direction;
     proxy_blackhole(line(round, fault), direction, true);
+    proxy_blackhole(second_line(round, fault), direction, true);
     return true;
 }
 
 static bool light_up(struct round *round, struct fault *fault)
 {
     proxy_blackhole(line(round, fault), (enum proxy_direction)fault->detail, false);
+    proxy_blackhole(second_line(round, fault), (enum proxy_direction)fault->detail, false);
     return true;
 }
 
-/* The copy comes on another connection, at once or late. */
+/* The copy comes on another connection, at once or late. A count whose answer has been heard does
+ * not know such a copy any more. */
 static bool double_request(struct round *round, struct fault *fault)
 {
+    if (round->arena->theme == THEME_COUNTS) {
+        return false;
+    }
     proxy_duplicate_next(line(round, fault), A_SCRIPT, draw_below(&round->random, 2) == 0);
     return true;
 }

@@ -27,33 +27,57 @@ enum {
     PROGRESS_MS = 15000, /* O9: all threads, with all the waiting that they may do */
     REDIS_GAP_MS = 130,
     FILE_GAP_MS = 60,
+    PERMITS = 6, /* of each semaphore */
+    DOWNS = 12,  /* of each latch */
+    KIND_COUNT = 6,
+    QUORUM_NAMES = 2,
 };
 
 #define SMALL_DISK "size=256k,mode=0700"
 
 /* ===== The backend ===== */
 
-/* Half of the workers go through proxies, the others by TCP and by the unix socket. Data survive
- * the death of the server's process, as every answer is on its way to the file before it leaves. */
+static void add_url(char *urls, const char *url)
+{
+    const size_t used = strlen(urls);
+    snprintf(urls + used, ARENA_TEXT_SIZE - used, "%s%s", used > 0 ? " " : "", url);
+}
+
+/* Where a worker finds this server: half of them go through proxies, the others by TCP and by the
+ * unix socket. */
+static void lead_worker(struct round *round, unsigned slot, unsigned number)
+{
+    struct server *server = round->servers[number];
+    const char *url = slot % 4 == 1 ? server_unix_url(server) : server_url(server);
+    const bool proxied = slot % 2 == 0 && round->proxy_count < PROXIES_MAX;
+    round->workers[slot].proxy = proxied ? (int)(slot / 2) : -1;
+    if (proxied) {
+        struct proxy *proxy = proxy_start_for(server);
+        proxy_set_seed(proxy, draw_bits(&round->random));
+        round->proxies[round->proxy_count++] = proxy;
+        url = proxy_url(proxy);
+    }
+    add_url(round->arena->slots[slot].url, url);
+}
+
+/* Data survive the death of a server's process, as every answer is on its way to the file before it
+ * leaves. */
 static void begin_redis(struct round *round)
 {
     static const char *const args[] = {
         "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0", NULL};
     const struct server_options options = {.args = args, .aof = true};
-    round->server = server_start(&options);
+    round->server_count = round->arena->servers;
+    for (unsigned i = 0; i < round->server_count; i++) {
+        round->servers[i] = server_start(&options);
+    }
     round->kinds = torture_redis_faults;
     round->gap_ms = REDIS_GAP_MS;
-    snprintf(round->url, sizeof round->url, "%s", server_unix_url(round->server));
+    snprintf(round->url, sizeof round->url, "%s", server_unix_url(round->servers[0]));
     for (unsigned i = 0; i < round->worker_count; i++) {
-        const char *url = i % 4 == 1 ? server_unix_url(round->server) : server_url(round->server);
-        round->workers[i].proxy = -1;
-        if (i % 2 == 0 && round->proxy_count < PROXIES_MAX) {
-            round->workers[i].proxy = (int)round->proxy_count;
-            round->proxies[round->proxy_count] = proxy_start_for(round->server);
-            proxy_set_seed(round->proxies[round->proxy_count], draw_bits(&round->random));
-            url = proxy_url(round->proxies[round->proxy_count++]);
+        for (unsigned k = 0; k < round->server_count; k++) {
+            lead_worker(round, i, k);
         }
-        snprintf(round->arena->slots[i].url, ARENA_TEXT_SIZE, "%s", url);
     }
 }
 
@@ -89,6 +113,7 @@ static void begin_file(struct round *round)
     round->lock_directory = tempdir_make();
     round->small_disk = mount_small_disk(round->lock_directory);
     round->kinds = torture_file_faults;
+    round->server_count = 1;
     round->gap_ms = FILE_GAP_MS;
     snprintf(round->url, sizeof round->url, "file://%s", round->lock_directory);
     for (unsigned i = 0; i < round->worker_count; i++) {
@@ -99,10 +124,17 @@ static void begin_file(struct round *round)
 
 static void open_operator(struct round *round)
 {
+    if (round->arena->theme == THEME_QUORUM) {
+        return; /* nobody breaks these */
+    }
     pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
     options.timeout_ms = TIMEOUT_MS * PACE;
     if (pawl_client_open(round->url, &options, &round->operator_client) != PAWL_OK) {
         support_fail("the operator cannot connect: %s", pawl_last_error());
+    }
+    if (round->arena->theme == THEME_COUNTS) {
+        counts_begin(round);
+        return;
     }
     for (unsigned i = 0; i < round->arena->names; i++) {
         char name[64];
@@ -121,6 +153,8 @@ static void close_operator(struct round *round)
     for (unsigned i = 0; i < round->arena->names; i++) {
         pawl_lock_close(round->operator_locks[i]);
     }
+    pawl_semaphore_close(round->semaphores[0]);
+    pawl_semaphore_close(round->semaphores[1]);
     pawl_client_close(round->operator_client);
 }
 
@@ -137,10 +171,10 @@ static void draw_kinds(struct arena *arena)
     static const struct {
         pawl_kind kind;
         unsigned handoff;
-    } kinds[] = {{PAWL_MUTEX, 0}, {PAWL_FAIR, 0}, {PAWL_WRITE, 0}, {PAWL_MUTEX, 16}, {PAWL_SPIN, 0},
-        {PAWL_PLAIN, 0}};
+    } kinds[KIND_COUNT] = {{PAWL_MUTEX, 0}, {PAWL_FAIR, 0}, {PAWL_WRITE, 0}, {PAWL_MUTEX, 16},
+        {PAWL_SPIN, 0}, {PAWL_PLAIN, 0}};
     for (unsigned i = 0; i < arena->names; i++) {
-        const size_t which = i % (sizeof kinds / sizeof kinds[0]);
+        const size_t which = i % KIND_COUNT;
         arena->kinds[i] = kinds[which].kind;
         arena->handoffs[i] = kinds[which].handoff;
     }
@@ -160,7 +194,7 @@ static void make_arena(struct round *round, const struct round_plan *plan)
     }
     cleanup_add(unmap_arena, arena);
     snprintf(arena->directory, sizeof arena->directory, "%s", plan->directory);
-    arena->names = plan->names;
+    arena->names = plan->theme == THEME_QUORUM ? QUORUM_NAMES : plan->names;
     arena->workers = plan->workers;
     arena->threads = plan->threads;
     arena->lease_ms = plan->lease_ms;
@@ -168,8 +202,13 @@ static void make_arena(struct round *round, const struct round_plan *plan)
     arena->give_up_ms = GIVE_UP_MS;
     arena->token_base = plan->unlocked ? (uint64_t)boottime_us() - 1 : wall_clock_us() - 1000000;
     arena->unlocked = plan->unlocked;
-    if (plan->engine == TORTURE_REDIS && !plan->unlocked) {
+    arena->theme = plan->theme;
+    arena->servers = plan->theme == THEME_QUORUM ? ARENA_SERVERS_MAX : 1;
+    arena->permits = PERMITS;
+    arena->downs = DOWNS;
+    if (plan->engine == TORTURE_REDIS && !plan->unlocked && plan->theme == THEME_LOCKS) {
         draw_kinds(arena);
+        arena->several = arena->names >= KIND_COUNT;
     }
     round->arena = arena;
 }
@@ -216,15 +255,15 @@ bool round_step(struct round *round)
 
 static bool has_no_keys(void *arg)
 {
-    struct round *round = arg;
-    return server_answers(round->server, "", "KEYS torture:*") &&
-           server_answers(round->server, "", "KEYS {torture:*"); /* of single readers */
+    struct server *server = arg;
+    return server_answers(server, "", "KEYS torture:*") &&
+           server_answers(server, "", "KEYS {torture:*"); /* of single readers */
 }
 
-static void check_keys(struct round *round)
+static void check_keys(struct round *round, struct server *server)
 {
-    if (!wait_for(has_no_keys, round, round->arena->lease_ms + SLACK_MS)) {
-        char *keys = server_command(round->server, "KEYS *torture:*");
+    if (!wait_for(has_no_keys, server, round->arena->lease_ms + SLACK_MS)) {
+        char *keys = server_command(server, "KEYS *torture:*");
         blame(&round->verdict, 7, "these are still there when all leases are over: %.300s", keys);
         free(keys);
     }
@@ -275,14 +314,22 @@ void round_end(struct round *round)
         staff_await_progress(round, boottime_us(), PROGRESS_MS * PACE);
     }
     staff_dismiss(round);
-    if (round->engine == TORTURE_REDIS) {
-        check_keys(round);
+    if (round->arena->theme == THEME_COUNTS) {
+        counts_finish(round);
+    } else if (round->engine == TORTURE_REDIS) {
+        for (unsigned i = 0; i < round->server_count; i++) {
+            check_keys(round, round->servers[i]);
+        }
     } else {
         check_files(round);
     }
     close_operator(round);
     read_history(round);
-    judge_history(&round->history, round->arena, &round->verdict);
+    if (round->arena->theme == THEME_COUNTS) {
+        judge_counts(&round->history, round->arena, &round->verdict);
+    } else {
+        judge_history(&round->history, round->arena, &round->verdict);
+    }
     if (verdict_violations(&round->verdict) > 0 || round->keep) {
         char path[ARENA_TEXT_SIZE + 16];
         snprintf(path, sizeof path, "%s/history.txt", round->arena->directory);

@@ -6,6 +6,7 @@
  *   staff.c        the worker processes
  *   nemesis.c      when which fault begins and ends
  *   worker_faults.c, redis_faults.c, file_faults.c    the faults
+ *   counts.c       the part of whoever looks after semaphores
  *   round.c        beginning, end, and judgement
  *
  * All of it runs on the main thread of the test program. */
@@ -20,7 +21,7 @@
 #include "torture/lib/history.h"
 #include "torture/lib/oracles.h"
 
-enum { KINDS_MAX = 32, PROXIES_MAX = 4, ACTIVE_MAX = 8 };
+enum { KINDS_MAX = 32, PROXIES_MAX = 6, ACTIVE_MAX = 8 };
 
 enum torture_engine { TORTURE_REDIS, TORTURE_FILE };
 
@@ -68,8 +69,9 @@ struct round {
     struct worker workers[ARENA_SLOTS_MAX];
     unsigned worker_count;
 
-    struct server *server; /* redis */
-    bool server_busy;
+    struct server *servers[ARENA_SERVERS_MAX]; /* redis */
+    unsigned server_count;
+    bool server_busy; /* one of them */
     struct proxy *proxies[PROXIES_MAX];
     bool proxy_busy[PROXIES_MAX];
     unsigned proxy_count;
@@ -78,9 +80,10 @@ struct round {
     bool small_disk;            /* it lies on a disk that can be filled */
     bool disk_busy;
 
-    char url[ARENA_TEXT_SIZE]; /* without a proxy */
-    pawl_client *operator_client;
+    char url[ARENA_TEXT_SIZE];    /* without a proxy */
+    pawl_client *operator_client; /* not of a quorum */
     pawl_lock *operator_locks[ARENA_NAMES_MAX];
+    pawl_semaphore *semaphores[2]; /* the operator's, by name */
 
     const struct fault_kind *kinds; /* what may happen, a kind without a name at the end */
     uint64_t kind_counts[KINDS_MAX];
@@ -94,6 +97,7 @@ struct round {
 
 struct round_plan {
     enum torture_engine engine;
+    enum theme theme;
     uint64_t seed;
     const char *directory; /* for the logs; must exist and be empty */
     unsigned workers;
@@ -115,6 +119,14 @@ void round_end(struct round *round);
 
 uint64_t round_acquired(const struct round *round);
 uint64_t round_faults(const struct round *round);
+
+/* ===== counts.c ===== */
+
+void counts_begin(struct round *round);
+void counts_finish(struct round *round); /* O7, when everybody has gone */
+
+/* A worker was killed, or has closed everything: replace what its threads had. */
+void counts_bury(struct round *round, unsigned slot, bool killed);
 
 /* ===== staff.c ===== */
 

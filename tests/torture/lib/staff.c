@@ -75,6 +75,7 @@ static void see_off(struct round *round, unsigned slot)
     }
     child_free(worker->child);
     worker->child = NULL;
+    counts_bury(round, slot, false);
 }
 
 /* ===== What is done to one ===== */
@@ -96,6 +97,7 @@ void staff_kill(struct round *round, unsigned slot)
         check_complaint(round, slot, code);
     }
     child_free(worker->child);
+    counts_bury(round, slot, true);
     follow_up(round, slot);
 }
 

@@ -96,6 +96,11 @@ static void take_round(const struct round *round)
         campaign.kind_counts[i] += round->kind_counts[i];
     }
     campaign.acquired += round_acquired(round);
+    campaign.themed[round->arena->theme] += round_acquired(round);
+    campaign.several += atomic_load(&round->arena->several_acquired);
+    campaign.latches_counted += atomic_load(&round->arena->latches_counted);
+    campaign.latches_opened += atomic_load(&round->arena->latches_opened);
+    campaign.latches_checked += atomic_load(&round->arena->latches_checked);
     campaign.disk_was_full = campaign.disk_was_full || round->small_disk;
     verdict_add(&campaign.verdict, &round->verdict);
     campaign.rounds++;
@@ -135,6 +140,26 @@ static void watch_round(struct round *round, int64_t began_ms)
     }
 }
 
+static unsigned theme_count(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < THEME_COUNT; i++) {
+        count += campaign.themes[i];
+    }
+    return count;
+}
+
+/* The one whose turn it is. */
+static enum theme next_theme(void)
+{
+    unsigned turn = campaign.rounds % theme_count();
+    unsigned theme = 0;
+    while (!campaign.themes[theme] || turn-- > 0) {
+        theme++;
+    }
+    return (enum theme)theme;
+}
+
 static void run_round(int64_t began_ms)
 {
     static struct round round; /* too large for a stack */
@@ -145,6 +170,7 @@ static void run_round(int64_t began_ms)
     remove_tree(directory);
     make_directory(directory);
     const struct round_plan plan = {.engine = campaign.engine,
+        .theme = next_theme(),
         .seed = seed,
         .directory = directory,
         .workers = campaign.workers,
@@ -169,7 +195,7 @@ static void run_round(int64_t began_ms)
 
 static bool is_enough(int64_t began_ms)
 {
-    return campaign.acquired >= campaign.acquisitions &&
+    return campaign.rounds >= campaign.rounds_least && campaign.acquired >= campaign.acquisitions &&
            boottime_ms() - began_ms >= campaign.seconds * 1000;
 }
 
@@ -202,7 +228,8 @@ static void print_usage(FILE *out, const char *program)
     fprintf(out,
         "usage: %s [--acquisitions N] [--seconds N] [--round SECONDS] [--seed N]\n"
         "       [--workers N] [--threads N] [--names N] [--lease MS] [--directory DIR] [--keep]\n"
-        "Without arguments: one round of %d seconds, with a seed from the clock.\n",
+        "       [--theme locks|counts|quorum|all]\n"
+        "Without arguments: %d seconds in rounds about each theme, with a seed from the clock.\n",
         program, DEFAULT_S);
 }
 
@@ -217,6 +244,20 @@ static uint64_t number_of(const char *text, uint64_t least, uint64_t most, const
         exit(64);
     }
     return number;
+}
+
+/* Files know locks alone. */
+static bool take_theme(const char *text)
+{
+    static const char *const names[THEME_COUNT] = {
+        [THEME_LOCKS] = "locks", [THEME_COUNTS] = "counts", [THEME_QUORUM] = "quorum"};
+    bool any = false;
+    for (unsigned i = 0; i < THEME_COUNT; i++) {
+        campaign.themes[i] = (strcmp(text, names[i]) == 0 || strcmp(text, "all") == 0) &&
+                             (i == THEME_LOCKS || campaign.engine == TORTURE_REDIS);
+        any = any || campaign.themes[i];
+    }
+    return any;
 }
 
 static bool take_option(int option, const char *value, const char *program)
@@ -252,6 +293,8 @@ static bool take_option(int option, const char *value, const char *program)
     case 'k':
         campaign.keep = true;
         break;
+    case 'T':
+        return take_theme(value);
     default:
         return false;
     }
@@ -265,8 +308,10 @@ static void read_arguments(int argc, char *argv[])
         {"seed", required_argument, NULL, 'S'}, {"workers", required_argument, NULL, 'w'},
         {"threads", required_argument, NULL, 't'}, {"names", required_argument, NULL, 'n'},
         {"lease", required_argument, NULL, 'l'}, {"directory", required_argument, NULL, 'd'},
-        {"keep", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+        {"theme", required_argument, NULL, 'T'}, {"keep", no_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     campaign.talks = argc > 1;
+    campaign.rounds_least = argc > 1 ? 1 : campaign.rounds_least;
     for (;;) {
         const int option = getopt_long(argc, argv, "", options, NULL);
         if (option == -1) {
@@ -290,12 +335,14 @@ int torture_main(int argc, char *argv[], enum torture_engine engine)
     const char *given = getenv("PAWL_TEST_SEED");
     campaign = (struct campaign){.engine = engine,
         .seed = given != NULL ? strtoull(given, NULL, 0) : wall_clock_us() / 1000,
-        .round_seconds = DEFAULT_S,
+        .round_seconds = engine == TORTURE_REDIS ? DEFAULT_S / THEME_COUNT : DEFAULT_S,
+        .rounds_least = engine == TORTURE_REDIS ? THEME_COUNT : 1,
         .workers = WORKERS,
         .threads = THREADS,
         .names = engine == TORTURE_REDIS ? NAMES : FILE_NAMES,
         .lease_ms = LEASE_MS * PACE,
         .directory = PAWL_TEST_BIN_DIR "/torture"};
+    take_theme("all");
     read_arguments(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(run_campaign, cleanup_setup, cleanup_teardown)};
