@@ -6,10 +6,12 @@
  * one of ours. Handles are kept for the next order. All belong to one client, which asks the server
  * for one of them at a time; the others stand in its queue.
  *
- * With hand-off the next order may be inside as soon as the one before has left. Its seller then
- * goes on with it at once: it runs the client's callbacks itself (options.dispatch), and no thread
- * has to be woken. For all other callbacks there is an usher, who steps back a little while a
- * seller is inside, for it will come by. */
+ * The next order of a mutex may be inside as soon as the one before has left: with hand-off without
+ * a word to the server, else with the server's answer to the release, which has passed the lock on.
+ * The seller waits for that answer, and then goes on with the next order at once: it runs the
+ * client's callbacks itself (options.dispatch), and no thread has to be woken while the lock is
+ * held. For all other callbacks there is an usher, who rests while a seller is inside, for it will
+ * come by; the last one to leave wakes the usher, and an order that takes long does not. */
 #include "strategies/pool.h"
 
 #include "common/clock.h"
@@ -19,10 +21,10 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 /* One handle. `all` never changes once it is in the list. */
@@ -32,7 +34,7 @@ struct handle {
     struct handle *all;
 };
 
-enum { USHER_STEPS_BACK_US = 500 };
+enum { USHER_RESTS_MS = 20 };
 
 struct pool {
     struct shop *shop;
@@ -42,11 +44,13 @@ struct pool {
     struct handle *free;
     struct handle *all;
 
-    /* With hand-off. */
+    /* Of a mutex. */
     bool ushered;
     pthread_t usher;
-    int bell;          /* an eventfd: the usher may go home */
-    atomic_int inside; /* sellers who will run the callbacks when they leave */
+    int bell; /* an eventfd: the usher may go home */
+    pthread_mutex_t rest_mutex;
+    pthread_cond_t all_left;
+    int inside; /* sellers who will run the callbacks when they leave; under rest_mutex */
 };
 
 void pool_lost(const pawl_event *event, void *arg)
@@ -57,24 +61,57 @@ void pool_lost(const pawl_event *event, void *arg)
 
 /* ===== The usher ===== */
 
+/* Until nobody is inside, but not for long; whether somebody still is. */
+static bool usher_rest(struct pool *pool)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += USHER_RESTS_MS * 1000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&pool->rest_mutex);
+    int result = 0;
+    while (pool->inside > 0 && result == 0) {
+        result = pthread_cond_timedwait(&pool->all_left, &pool->rest_mutex, &end);
+    }
+    const bool occupied = pool->inside > 0;
+    pthread_mutex_unlock(&pool->rest_mutex);
+    return occupied;
+}
+
 static void *usher(void *arg)
 {
     struct pool *pool = arg;
     struct pollfd fds[2] = {{.fd = pawl_client_fd(pool->client), .events = POLLIN},
         {.fd = pool->bell, .events = POLLIN}};
     while (fds[1].revents == 0) {
-        if (atomic_load(&pool->inside) > 0) {
-            sleep_us(USHER_STEPS_BACK_US);
-        }
-        if (poll(fds, 2, atomic_load(&pool->inside) > 0 ? 0 : -1) > 0) {
+        const bool occupied = usher_rest(pool);
+        if (poll(fds, 2, occupied ? 0 : -1) > 0) {
             pawl_client_dispatch(pool->client);
         }
     }
     return NULL;
 }
 
+/* Somebody goes in (1) or has left (-1). */
+static void usher_count(struct pool *pool, int change)
+{
+    pthread_mutex_lock(&pool->rest_mutex);
+    pool->inside += change;
+    if (pool->inside == 0) {
+        pthread_cond_signal(&pool->all_left);
+    }
+    pthread_mutex_unlock(&pool->rest_mutex);
+}
+
 static bool usher_start(struct pool *pool)
 {
+    pthread_mutex_init(&pool->rest_mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&pool->all_left, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pool->bell = eventfd(0, EFD_CLOEXEC);
     pool->ushered = pool->bell >= 0 && pthread_create(&pool->usher, NULL, usher, pool) == 0;
     if (!pool->ushered && pool->bell >= 0) {
@@ -89,6 +126,8 @@ static void usher_stop(struct pool *pool)
         eventfd_write(pool->bell, 1);
         pthread_join(pool->usher, NULL);
         close(pool->bell);
+        pthread_cond_destroy(&pool->all_left);
+        pthread_mutex_destroy(&pool->rest_mutex);
     }
 }
 
@@ -99,7 +138,7 @@ static void usher_help(struct pool *pool, struct seller *seller)
         crew_keep_next(seller, true);
         pawl_client_dispatch(pool->client);
         crew_keep_next(seller, false);
-        atomic_fetch_sub(&pool->inside, 1);
+        usher_count(pool, -1);
     }
 }
 
@@ -115,7 +154,7 @@ bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **
     }
     pawl_client_options client_options = PAWL_CLIENT_OPTIONS_INIT;
     client_options.lazy = true; /* a Redis that is away now comes back by itself */
-    client_options.dispatch = handoff > 0;
+    client_options.dispatch = kind == PAWL_MUTEX;
     const pawl_status status =
         pawl_client_open(shop_lock_url(shop), &client_options, &pool->client);
     if (status != PAWL_OK) {
@@ -128,13 +167,15 @@ bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **
     options.handoff = handoff;
     options.owner = PAWL_OWNER_HANDLE;
     options.lease_ms = shop_settings(shop)->lease_ms;
-    options.release_unawaited = true; /* the order is written; nobody waits to hear it is free */
+    /* The order is written; nobody waits to hear that the lock is free, unless the same answer may
+     * say that the next one has got it. */
+    options.release_unawaited = handoff > 0 || kind != PAWL_MUTEX;
     options.on_lost = pool_lost;
     options.event_arg = shop;
     pool->options = options;
     pool->shop = shop;
     pthread_mutex_init(&pool->mutex, NULL);
-    if (handoff > 0 && !usher_start(pool)) {
+    if (client_options.dispatch && !usher_start(pool)) {
         snprintf(why, why_size, "out of threads or descriptors");
         pool_close(shop, pool);
         return false;
@@ -235,7 +276,9 @@ static void acquired(pawl_lock *lock, pawl_status status, void *arg)
     struct pool *pool = strategy_state(order->shop, order->strategy);
     if (status == PAWL_OK) {
         order->ticket.token = pawl_lock_token(lock);
-        atomic_fetch_add(&pool->inside, 1);
+        if (pool->ushered) {
+            usher_count(pool, 1);
+        }
     } else {
         if (status == PAWL_CANCELED) {
             snprintf(order->why, sizeof order->why, "this instance is closing; nothing was sold");
