@@ -66,6 +66,10 @@ def an_order_may_have_a_body(stage):
     expect((record["user"], record["activity"]), ("u-1", "spring.2026"), "record")
     expect(redis.cli("hget", "buyers:spring.2026:10001", "u-1"), "3", "what the user has")
     expect(shop.item("10001")["sold"], 3, "pieces that were sold")
+    answer = shop.ask("/items/10001/orders", "POST", {"strategy": "none"})
+    expect((answer.status, answer.json["strategy"]), (201, "none"), "its strategy in the body")
+    answer = shop.ask("/items/10001/orders", "POST", {"strategy": "magic"})
+    expect_error(answer, 400, "bad request", "no such strategy in the body")
 
 
 @case
@@ -215,7 +219,7 @@ def numbers_that_make_no_sense(stage):
         expect_error(answer, 400, "bad request", f"{quantity!r}")
     for field in ({"stock": -1}, {"stock": 1000000001}, {"stock": 1.5}, {"stock": "5"}, {},
                   {"stock": 5, "segments": 0}, {"stock": 5, "segments": 65},
-                  {"stock": 5, "per_user": -1}):
+                  {"stock": 5, "per_user": -1}, {"stock": 5, "segment": 5}):
         expect_error(shop.ask("/items/10001", "PUT", field), 400, "bad request", f"{field}")
     expect(shop.put("10001", stock=1000000000)["stock"], 1000000000, "the greatest stock")
     expect(shop.order("10001", quantity=1000000).json["remaining"], 999000000, "the greatest order")
@@ -240,6 +244,30 @@ def ids_and_bodies_that_make_no_sense(stage):
         expect_error(answer, 400, "bad request", body)
     expect(shop.put("a" * 64, stock=1)["item"], "a" * 64, "the longest id")
     expect(shop.item("10001")["stock"], 5, "the stock")
+
+
+@case
+def an_item_is_never_a_segment_of_another(stage):
+    """Whoever could sell 10001_3 as an item would pass the segment's lock by."""
+    shop = stage.serve(stage.redis())
+    shop.put("10001", stock=100, segments=5)
+    for item in ("10001_0", "10001_4", "10001_63", "x_7"):
+        for method, path, body in (("GET", "", None), ("PUT", "", {"stock": 9}),
+                                   ("POST", "/orders", None)):
+            answer = shop.ask(f"/items/{item}{path}", method, body)
+            expect_error(answer, 400, "bad request", f"{method} {item}")
+            expect_true("segment" in answer.json["detail"], f"{answer}")
+    expect(shop.item("10001")["stock"], 100, "the stock")
+    for item in ("10001_64", "10001_", "10001_00", "10001_3x", "_", "3"):
+        expect(shop.put(item, stock=9)["stock"], 9, item)
+
+
+@case
+def no_item_is_in_the_way_of_the_results(stage):
+    shop = stage.serve(stage.redis())
+    expect(shop.ask("/results/pawl", "PUT", {"sold": 1}).status, 200, "PUT of a result")
+    expect(shop.put("results", stock=5)["stock"], 5, "an item of that name")
+    expect(shop.ask("/results").json, {"pawl": {"sold": 1}}, "the results")
 
 
 @case

@@ -73,7 +73,8 @@ static void forward(struct seller *seller, struct request *request)
         return;
     }
     if (strncmp(line, "ok", 2) != 0) {
-        answer_error(request, MHD_HTTP_BAD_GATEWAY, "failed", "%s", line);
+        const size_t word = strncmp(line, "error ", 6) == 0 ? 6 : 0;
+        answer_error(request, MHD_HTTP_BAD_GATEWAY, "failed", "%s", line + word);
         return;
     }
     const char *sentence = line[2] == ' ' ? line + 3 : request->parameter;

@@ -103,6 +103,11 @@ void answer_unavailable(struct request *request);
 /* An id: 1 to 64 of letters, digits, '-', '.', '_'. */
 bool is_id(const char *text);
 
+/* Whether it can be an item's; if not, 400 has been answered. 10001_3 cannot: it is the key of a
+ * segment, should item 10001 be split, and whoever sold it as an item would not ask for the
+ * segment's lock. */
+bool request_check_item(struct request *request, const char *id);
+
 /* The body as a JSON object, or NULL: then 400 has been answered. An empty body is an empty object.
  */
 json_t *request_object(struct request *request);
