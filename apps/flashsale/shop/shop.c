@@ -219,8 +219,9 @@ static void run_from_start(struct seller *seller, struct task *task)
         order->strategy->enter_async(order->shop, order);
         return;
     }
-    /* It may have stood in the queue for too long already. */
-    enum entry entry = now_us() < order->deadline_us ? ENTERED : ENTRY_BUSY;
+    /* It may have stood in the queue for too long already; but --wait 0 is one try. */
+    const bool late = now_us() >= order->deadline_us && order->deadline_us > order->arrived_us;
+    enum entry entry = late ? ENTRY_BUSY : ENTERED;
     if (entry == ENTERED && order->strategy->enter != NULL) {
         entry = order->strategy->enter(seller, order);
     }
