@@ -344,6 +344,8 @@ def faults_of_servers_are_asked_for_at_the_supervisor(stage):
         thread = threading.Thread(target=supervise, args=(listener,), daemon=True)
         thread.start()
         shop = stage.serve(redis, "--allow-faults", "--control", path)
+        expect(shop.ask("/faults").json["allowed"], ["die", "stop", "slow", "redis-restart"],
+               "no server to fail over, none of a quorum")
         answer = shop.ask("/faults/failover", "POST")
         expect((answer.status, answer.json["note"]), (200, "the master is dead"), "failover")
         answer = shop.ask("/faults/redis-restart", "POST")

@@ -7,6 +7,7 @@
 #include "common/say.h"
 #include "common/values.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SERVERS_MAX = 17, ANSWER_MS = 10000, URLS_SIZE = 4096 };

@@ -89,9 +89,9 @@ def play_all(shop, options, scale):
         else:
             print(row_of(result, shows), flush=True)
         shop.ask("PUT", f"/results/{scene.strategy}?under={urllib.parse.quote(scene.fault)}", {
-            "strategy": scene.strategy, "under": scene.fault, "sold": result.sold, "oversold": result.oversold,
-            "stuck_ms": result.stuck_ms, "rate": result.rate, "p99_ms": result.p99_ms,
-            "shows": shows})
+            "strategy": scene.strategy, "under": scene.fault, "sold": result.sold,
+            "oversold": result.oversold, "stuck_ms": result.stuck_ms, "rate": result.rate,
+            "p99_ms": result.p99_ms, "shows": shows})
     return good
 
 

@@ -39,9 +39,13 @@ class Shop:
         self.process = subprocess.Popen([program, "up", "--json", *options],
                                         stdout=subprocess.PIPE, stderr=self.log,
                                         stdin=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise ShopError(f"flashsale up did not start: {self.said()}")
+        try:
+            line = self.process.stdout.readline()
+            if not line:
+                raise ShopError(f"flashsale up did not start: {self.said()}")
+        except BaseException:  # also if it is interrupted meanwhile
+            self.close()
+            raise
         self.places = json.loads(line)
         self.urls = [instance["url"] for instance in self.places["instances"]]
         self.stock_url = self.places["stock"]["url"]

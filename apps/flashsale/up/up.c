@@ -37,7 +37,7 @@ static const char help[] =
     "  --weights A:B            how it shares out the orders (1:2); the last is for all further\n"
     "  --worker-connections N   of nginx (8192); with too few the proxy fails before the shop "
     "does\n"
-    "  --quorum N               independent lock masters, for Redlock and the multi-lock\n"
+    "  --quorum N               independent lock masters, for Redlock and the multi-lock (3)\n"
     "  --replica                a lock server of its own, with a replica, for the fault failover\n"
     "  --allow-faults           the page's buttons for faults work\n"
     "  --keep-dir               leave the directory with logs and data\n"
@@ -187,6 +187,7 @@ int command_up(int argc, char **argv)
         .edge_port = 8080,
         .weights = "1:2",
         .worker_connections = 8192,
+        .quorum = 3,
         .stock = -1};
     int status = parse(argc, argv, &house.settings);
     if (status != OPTIONS_GO_ON) {
