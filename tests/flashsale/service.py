@@ -430,13 +430,23 @@ def events_tell_how_it_goes(stage):
     event = event_where(stream, lambda e: e["sold"] == 5, "five are sold")
     expect((event["stock"], event["ports"]), (45, {str(shop.port): 5}), "after five orders")
     expect_true(event["rate"] > 0 and event["p99_ms"] > 0, f"pace of {event}")
-    # Somebody else sold pieces that were not there.
-    redis.cli("set", "initial:10001", 3)
+    # Somebody wrote back what was read two orders ago, and two pieces are on offer again.
+    redis.cli("set", "10001", 47)
     event_where(stream, lambda e: e["oversold"] == 2, "oversold by two")
     # A new sale.
     shop.put("10001", stock=9)
     event = event_where(stream, lambda e: e["initial"] == 9, "the new sale is seen")
     expect((event["sold"], event["oversold"], event["ports"]), (0, 0, {}), "the new sale")
+    # Split, sold from the second segment alone, and in one piece again.
+    shop.put("10001", stock=4, segments=2)
+    event_where(stream, lambda e: e["initial"] == 4, "it is split")
+    for _ in range(4):
+        expect(shop.order("10001", strategy="split").status, 201, "from a segment")
+    redis.cli("del", "orders:10001_0")
+    event_where(stream, lambda e: e["sold"] == 2, "the records of the second segment")
+    shop.put("10001", stock=8)
+    event = event_where(stream, lambda e: e["initial"] == 8, "in one piece")
+    expect((event["sold"], event["oversold"]), (0, 0), "nothing is left of the segments")
     connection.close()
     other = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)
     other.request("GET", "/events?item=20002")

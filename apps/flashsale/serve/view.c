@@ -78,30 +78,46 @@ static json_t *note_of(struct shop *shop, enum item_answer answer)
     return json_string(note);
 }
 
+/* Look at the item, and at its stock again after its records: an order that is written in between
+ * is then in the stock and not yet among the records, never the other way round. So the page says
+ * "oversold" only if it is true, as the audit does: more is sold or still on offer than there was.
+ */
+static enum item_answer look(struct view *view, struct seller *seller)
+{
+    struct item before;
+    struct item after;
+    enum item_answer answer = item_look(seller, view->id, &before, &view->ledger);
+    if (answer == ITEM_FOUND) {
+        answer = item_look(seller, view->id, &after, NULL);
+    }
+    if (answer == ITEM_FOUND) {
+        const int64_t surplus = view->ledger.sold + after.stock - after.initial;
+        view->oversold = before.sale == after.sale && surplus > 0 ? surplus : 0;
+        view->item = after;
+    } else if (answer == ITEM_UNKNOWN) {
+        memset(&view->item, 0, sizeof view->item);
+        memset(&view->ledger, 0, sizeof view->ledger);
+        view->oversold = 0;
+    } /* else what was seen last stays */
+    return answer;
+}
+
 json_t *view_draw(struct view *view, struct seller *seller, pawl_client *lock)
 {
     struct shop *shop = seller->shop;
     const struct shop_settings *settings = shop_settings(shop);
-    struct item now_there;
-    const enum item_answer answer = item_look(seller, view->id, &now_there, &view->ledger);
-    if (answer == ITEM_UNKNOWN) {
-        memset(&view->ledger, 0, sizeof view->ledger);
-    }
-    if (answer != ITEM_UNAVAILABLE) {
-        view->item = now_there; /* else what was seen last stays */
-    }
+    const enum item_answer answer = look(view, seller);
     struct tally_figures *figures = calloc(1, sizeof *figures);
     if (figures != NULL) {
         shop_figures(shop, figures);
     }
     const int64_t waiting = figures != NULL ? figures->waiting : 0;
     free(figures);
-    const int64_t over = view->ledger.sold - view->item.initial;
     json_t *results = read_results(seller);
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:I, s:o, s:o, s:o, s:o}",
         "item", view->id, "strategy", settings->strategy->name, "initial",
         (json_int_t)view->item.initial, "stock", (json_int_t)view->item.stock, "sold",
-        (json_int_t)view->ledger.sold, "oversold", (json_int_t)(over > 0 ? over : 0), "rate",
+        (json_int_t)view->ledger.sold, "oversold", (json_int_t)view->oversold, "rate",
         pace_of(view), "p99_ms", (double)shop_p99_us(shop, P99_WINDOW_US) / 1000, "holder",
         holder_of(lock, settings->port), "waiting", (json_int_t)waiting, "ports",
         ports_of(&view->ledger), "results", results != NULL ? results : json_object(), "faults",

@@ -101,11 +101,15 @@ static struct stock_link link_of(struct seller *seller, const struct item *item,
 static bool update_ledger(struct seller *seller, const struct item *item, struct ledger *ledger)
 {
     const size_t count = item->segment_count > 0 ? item->segment_count : 1;
+    if (ledger->segment_count != item->segment_count) {
+        memset(ledger, 0, sizeof *ledger);
+    }
     for (size_t i = 0; i < count; i++) {
         if (!same_sale(link_of(seller, item, i), ledger, i, key_of(item, i))) {
             memset(ledger, 0, sizeof *ledger);
         }
     }
+    ledger->segment_count = item->segment_count;
     for (size_t i = 0; i < count; i++) {
         if (!read_records(link_of(seller, item, i), ledger, i, key_of(item, i))) {
             return false;
@@ -221,6 +225,7 @@ enum item_answer item_look(
     item_out->initial = item_out->stock;
     const bool good = ask_number(seller, "initial:", id, &item_out->initial) &&
                       ask_number(seller, "per_user:", id, &item_out->per_user) &&
+                      ask_number(seller, "sale:", id, &item_out->sale) &&
                       (ledger == NULL || update_ledger(seller, item_out, ledger));
     return good ? ITEM_FOUND : ITEM_UNAVAILABLE;
 }
