@@ -159,6 +159,7 @@ def the_lock_may_live_elsewhere(stage):
         "another server": ("--lock", other.url(3)),
         "a socket": ("--lock", f"redis+unix://{stage.directory}/s.sock?db=4"),
         "files": ("--lock", f"file://{stage.directory}/locks"),
+        "this process": ("--lock", "memory:shop"),
     }
     for what, arguments in places.items():
         shop = stage.serve(redis, "--strategy", "pawl", "--wait", "20s", *arguments)

@@ -112,7 +112,7 @@ static int check(const struct house_settings *settings)
             "--weights takes numbers from 1 to 100 such as 1:2, not '%s'", settings->weights);
     }
     if (settings->strategy && !strategy_find(settings->strategy)) {
-        return say_usage("no strategy '%s'", settings->strategy);
+        return strategy_say_unknown(settings->strategy);
     }
     if (settings->base_port > 65536 - settings->instances) {
         return say_usage("--base-port leaves no room for %d instances", (int)settings->instances);
