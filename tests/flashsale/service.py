@@ -456,18 +456,31 @@ def events_tell_how_it_goes(stage):
     expect(shop.ask("/events?item=a%20b").status, 400, "an item that cannot be")
 
 
-@case
-def events_show_who_holds_and_who_waits(stage):
-    shop = stage.serve(stage.redis(), "--strategy", "pawl", "--work", "700ms")
-    shop.put("10001", stock=50)
+def listen(shop):
+    """A stream of events, and the connection that it comes by."""
     connection = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)
     connection.request("GET", "/events")
-    stream = connection.getresponse()
-    orders = [stages.in_background(shop.order, "10001") for _ in range(3)]
-    event_where(stream, lambda e: e["holder"] == f"port {shop.port}" and e["waiting"] > 0,
-                "one holds, others wait")
-    expect([order.result().status for order in orders], [201] * 3, "orders")
+    return connection.getresponse(), connection
+
+
+@case
+def events_show_who_holds_and_who_waits(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "pawl", "--work", "500ms")
+    other = stage.serve(redis)
+    shop.put("10001", stock=50)
+    (stream, connection), (stream_of_other, connection_of_other) = listen(shop), listen(other)
+    for strategy in ("pawl", "renewed", "set-nx-ex", "process-mutex"):
+        orders = [stages.in_background(lambda s=strategy: shop.order("10001", strategy=s))
+                  for _ in range(2)]
+        event_where(stream, lambda e: e["holder"] == f"port {shop.port}" and e["waiting"] > 0,
+                    f"{strategy}: one holds, others wait")
+        if strategy != "process-mutex":  # which nobody else can see
+            event_where(stream_of_other, lambda e: e["holder"], f"{strategy}, from outside")
+        expect([order.result().status for order in orders], [201] * 2, strategy)
+        event_where(stream, lambda e: e["holder"] is None, "nobody holds it")
     connection.close()
+    connection_of_other.close()
 
 
 if __name__ == "__main__":

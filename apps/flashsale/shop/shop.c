@@ -192,6 +192,8 @@ static void sell_and_leave(struct seller *seller, struct order *order)
     const struct strategy *strategy = order->strategy;
     order->ticket.waited_us = now_us() - order->arrived_us;
     tally_entered(&order->shop->tally, order->ticket.waited_us);
+    const int locks = strategy->enter != NULL || strategy->enter_async != NULL ? 1 : 0;
+    tally_inside(&order->shop->tally, locks);
     if (strategy->sell != NULL) {
         strategy->sell(seller, order);
     } else {
@@ -200,6 +202,7 @@ static void sell_and_leave(struct seller *seller, struct order *order)
     if (strategy->leave != NULL) {
         strategy->leave(seller, order);
     }
+    tally_inside(&order->shop->tally, -locks);
     end_order(order);
 }
 
