@@ -206,6 +206,10 @@ def unknown_things(stage):
     expect_error(answer, 405, "method not allowed", "GET of orders")
     expect(answer.headers["Allow"], "POST", "Allow")
     expect_error(shop.ask("/", "POST"), 405, "method not allowed", "POST to the page")
+    for path, status in (("/", 200), ("/healthz", 200), ("/items/10001", 200), ("/metrics", 200),
+                         ("/items/nobody", 404), ("/submitOrder", 405), ("/events", 405)):
+        answer = shop.ask(path, "HEAD")
+        expect((answer.status, answer.text), (status, ""), f"HEAD {path}")
     expect(shop.item("10001")["stock"], 5, "the stock")
 
 
