@@ -46,7 +46,7 @@ static void look(struct seller *seller, struct request *request)
             "nobody has set the stock of %s; PUT /items/%s {\"stock\":1000} does",
             request->parameter, request->parameter);
     } else {
-        answer_unavailable(request);
+        answer_unavailable(request, "does not answer; try again soon");
     }
     free(item);
     free(ledger);
@@ -131,21 +131,17 @@ static bool read_item(struct request *request, struct item *item)
 
 static void put(struct seller *seller, struct request *request)
 {
-    struct item *item = calloc(1, sizeof *item);
-    if (item == NULL) {
-        answer_unavailable(request);
+    struct item item = {.stock = 0};
+    snprintf(item.id, sizeof item.id, "%.64s", request->parameter);
+    if (!read_item(request, &item)) {
         return;
     }
-    snprintf(item->id, sizeof item->id, "%.64s", request->parameter);
-    if (read_item(request, item)) {
-        if (item_put(seller, item) == ITEM_FOUND) {
-            door_remember_item(request->door, item->id);
-            look(seller, request);
-        } else {
-            answer_unavailable(request);
-        }
+    if (item_put(seller, &item) == ITEM_FOUND) {
+        door_remember_item(request->door, item.id);
+        look(seller, request);
+    } else { /* of several servers some may have it, and one may have done it unheard */
+        answer_unavailable(request, "did not confirm it; PUT it again");
     }
-    free(item);
 }
 
 void handle_item_put(struct request *request)

@@ -69,7 +69,7 @@ static void get_results(struct seller *seller, struct request *request)
     if (results != NULL) {
         answer_json(request, MHD_HTTP_OK, results);
     } else {
-        answer_unavailable(request);
+        answer_unavailable(request, "does not answer; try again soon");
     }
 }
 
@@ -99,7 +99,7 @@ static void put_result(struct seller *seller, struct request *request)
         answer_text(request, MHD_HTTP_OK, TYPE_JSON, text, strlen(text));
         text = NULL;
     } else {
-        answer_unavailable(request);
+        answer_unavailable(request, "did not confirm it; PUT it again");
     }
     freeReplyObject(reply);
     free(text);

@@ -110,10 +110,9 @@ void answer_error(
     answer_json(request, status, json);
 }
 
-void answer_unavailable(struct request *request)
+void answer_unavailable(struct request *request, const char *sentence)
 {
-    answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-        "Redis does not answer; nothing was changed. Try again soon");
+    answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable", "Redis %s", sentence);
     request->answer.retry_after_s = 1;
 }
 

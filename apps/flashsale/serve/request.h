@@ -92,8 +92,8 @@ void answer_text(
 /* A text that lives for ever. */
 void answer_fixed(struct request *request, const char *type, const char *text, size_t size);
 
-/* 503, and nobody knows when Redis is back. */
-void answer_unavailable(struct request *request);
+/* 503, and nobody knows when Redis is back. The sentence says what Redis did, behind its name. */
+void answer_unavailable(struct request *request, const char *sentence);
 
 #define TYPE_JSON "application/json"
 #define TYPE_TEXT "text/plain; charset=utf-8"
