@@ -94,5 +94,13 @@ def whoever_waits_too_long_is_told(stage):
         expect(shop.order("10001").json["remaining"], 8, "and nothing is lost")
 
 
+@case
+def not_to_wait_is_to_try_once(stage):
+    shop = stage.serve(stage.redis(), "--wait", "0")
+    for strategy in ("none", "process-mutex", "setnx-sleep", "renewed", "pawl", "split", "atomic"):
+        shop.put("10001", stock=2)
+        expect(shop.order("10001", strategy=strategy).status, 201, strategy)
+
+
 if __name__ == "__main__":
     sys.exit(stages.run_all(CASES, __doc__))

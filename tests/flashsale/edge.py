@@ -250,8 +250,14 @@ def compose_is_well_formed(stage):
            "the services")
     for number in (1, 2, 3):
         expect(services[f"lock{number}"]["ports"], [f"127.0.0.1:638{number}:638{number}"], "ports")
-    expect(services["shop1"]["command"], services["shop2"]["command"], "the shops")
-    words = services["shop1"]["command"][2:]
+    expect(services["shop1"]["entrypoint"], services["shop2"]["entrypoint"], "the shops")
+    for number, port in ((1, 3786), (2, 3787)):
+        shop = services[f"shop{number}"]
+        expect((shop["command"], shop["ports"]), ([f"--port={port}"], [f"127.0.0.1:{port}:{port}"]),
+               "a port for each")
+        upstream = services["edge"]["environment"]["EDGE_SERVERS"]
+        expect(f"shop{number}:{port}" in upstream, True, "nginx knows it")
+    words = services["shop1"]["entrypoint"][2:] + services["shop1"]["command"]
     expect_known_options(stage, [word.partition("=")[0] for word in words])
     expect_all_names_given(services["edge"]["environment"])
 

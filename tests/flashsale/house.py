@@ -79,10 +79,12 @@ class Client:
 class House:
     """`flashsale up` on free ports. It is ended with the stage, or by end()."""
 
-    def __init__(self, stage, *arguments):
+    def __init__(self, stage, *arguments, quorum="0"):
+        """No lock masters unless they are wanted; quorum=None: as many as there are by default."""
         self.stage = stage
+        masters = ["--quorum", quorum] if quorum else []
         self.process = stage.start(
-            "up", "--json", "--base-port", "0", "--edge-port", "0", *arguments)
+            "up", "--json", "--base-port", "0", "--edge-port", "0", *masters, *arguments)
         until(lambda: self.process.printed().endswith("\n") or not self.process.runs(),
               "flashsale up says where it is", READY_S)
         self.about = json.loads(self.process.printed())

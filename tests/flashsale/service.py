@@ -66,6 +66,10 @@ def an_order_may_have_a_body(stage):
     expect((record["user"], record["activity"]), ("u-1", "spring.2026"), "record")
     expect(redis.cli("hget", "buyers:spring.2026:10001", "u-1"), "3", "what the user has")
     expect(shop.item("10001")["sold"], 3, "pieces that were sold")
+    answer = shop.ask("/items/10001/orders", "POST", {"strategy": "none"})
+    expect((answer.status, answer.json["strategy"]), (201, "none"), "its strategy in the body")
+    answer = shop.ask("/items/10001/orders", "POST", {"strategy": "magic"})
+    expect_error(answer, 400, "bad request", "no such strategy in the body")
 
 
 @case
@@ -155,6 +159,7 @@ def the_lock_may_live_elsewhere(stage):
         "another server": ("--lock", other.url(3)),
         "a socket": ("--lock", f"redis+unix://{stage.directory}/s.sock?db=4"),
         "files": ("--lock", f"file://{stage.directory}/locks"),
+        "this process": ("--lock", "memory:shop"),
     }
     for what, arguments in places.items():
         shop = stage.serve(redis, "--strategy", "pawl", "--wait", "20s", *arguments)
@@ -201,6 +206,10 @@ def unknown_things(stage):
     expect_error(answer, 405, "method not allowed", "GET of orders")
     expect(answer.headers["Allow"], "POST", "Allow")
     expect_error(shop.ask("/", "POST"), 405, "method not allowed", "POST to the page")
+    for path, status in (("/", 200), ("/healthz", 200), ("/items/10001", 200), ("/metrics", 200),
+                         ("/items/nobody", 404), ("/submitOrder", 405), ("/events", 405)):
+        answer = shop.ask(path, "HEAD")
+        expect((answer.status, answer.text), (status, ""), f"HEAD {path}")
     expect(shop.item("10001")["stock"], 5, "the stock")
 
 
@@ -215,7 +224,7 @@ def numbers_that_make_no_sense(stage):
         expect_error(answer, 400, "bad request", f"{quantity!r}")
     for field in ({"stock": -1}, {"stock": 1000000001}, {"stock": 1.5}, {"stock": "5"}, {},
                   {"stock": 5, "segments": 0}, {"stock": 5, "segments": 65},
-                  {"stock": 5, "per_user": -1}):
+                  {"stock": 5, "per_user": -1}, {"stock": 5, "segment": 5}):
         expect_error(shop.ask("/items/10001", "PUT", field), 400, "bad request", f"{field}")
     expect(shop.put("10001", stock=1000000000)["stock"], 1000000000, "the greatest stock")
     expect(shop.order("10001", quantity=1000000).json["remaining"], 999000000, "the greatest order")
@@ -240,6 +249,30 @@ def ids_and_bodies_that_make_no_sense(stage):
         expect_error(answer, 400, "bad request", body)
     expect(shop.put("a" * 64, stock=1)["item"], "a" * 64, "the longest id")
     expect(shop.item("10001")["stock"], 5, "the stock")
+
+
+@case
+def an_item_is_never_a_segment_of_another(stage):
+    """Whoever could sell 10001_3 as an item would pass the segment's lock by."""
+    shop = stage.serve(stage.redis())
+    shop.put("10001", stock=100, segments=5)
+    for item in ("10001_0", "10001_4", "10001_63", "x_7"):
+        for method, path, body in (("GET", "", None), ("PUT", "", {"stock": 9}),
+                                   ("POST", "/orders", None)):
+            answer = shop.ask(f"/items/{item}{path}", method, body)
+            expect_error(answer, 400, "bad request", f"{method} {item}")
+            expect_true("segment" in answer.json["detail"], f"{answer}")
+    expect(shop.item("10001")["stock"], 100, "the stock")
+    for item in ("10001_64", "10001_", "10001_00", "10001_3x", "_", "3"):
+        expect(shop.put(item, stock=9)["stock"], 9, item)
+
+
+@case
+def no_item_is_in_the_way_of_the_results(stage):
+    shop = stage.serve(stage.redis())
+    expect(shop.ask("/results/pawl", "PUT", {"sold": 1}).status, 200, "PUT of a result")
+    expect(shop.put("results", stock=5)["stock"], 5, "an item of that name")
+    expect(shop.ask("/results").json, {"pawl": {"sold": 1}}, "the results")
 
 
 @case
@@ -402,13 +435,23 @@ def events_tell_how_it_goes(stage):
     event = event_where(stream, lambda e: e["sold"] == 5, "five are sold")
     expect((event["stock"], event["ports"]), (45, {str(shop.port): 5}), "after five orders")
     expect_true(event["rate"] > 0 and event["p99_ms"] > 0, f"pace of {event}")
-    # Somebody else sold pieces that were not there.
-    redis.cli("set", "initial:10001", 3)
+    # Somebody wrote back what was read two orders ago, and two pieces are on offer again.
+    redis.cli("set", "10001", 47)
     event_where(stream, lambda e: e["oversold"] == 2, "oversold by two")
     # A new sale.
     shop.put("10001", stock=9)
     event = event_where(stream, lambda e: e["initial"] == 9, "the new sale is seen")
     expect((event["sold"], event["oversold"], event["ports"]), (0, 0, {}), "the new sale")
+    # Split, sold from the second segment alone, and in one piece again.
+    shop.put("10001", stock=4, segments=2)
+    event_where(stream, lambda e: e["initial"] == 4, "it is split")
+    for _ in range(4):
+        expect(shop.order("10001", strategy="split").status, 201, "from a segment")
+    redis.cli("del", "orders:10001_0")
+    event_where(stream, lambda e: e["sold"] == 2, "the records of the second segment")
+    shop.put("10001", stock=8)
+    event = event_where(stream, lambda e: e["initial"] == 8, "in one piece")
+    expect((event["sold"], event["oversold"]), (0, 0), "nothing is left of the segments")
     connection.close()
     other = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)
     other.request("GET", "/events?item=20002")
@@ -417,18 +460,31 @@ def events_tell_how_it_goes(stage):
     expect(shop.ask("/events?item=a%20b").status, 400, "an item that cannot be")
 
 
-@case
-def events_show_who_holds_and_who_waits(stage):
-    shop = stage.serve(stage.redis(), "--strategy", "pawl", "--work", "700ms")
-    shop.put("10001", stock=50)
+def listen(shop):
+    """A stream of events, and the connection that it comes by."""
     connection = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)
     connection.request("GET", "/events")
-    stream = connection.getresponse()
-    orders = [stages.in_background(shop.order, "10001") for _ in range(3)]
-    event_where(stream, lambda e: e["holder"] == f"port {shop.port}" and e["waiting"] > 0,
-                "one holds, others wait")
-    expect([order.result().status for order in orders], [201] * 3, "orders")
+    return connection.getresponse(), connection
+
+
+@case
+def events_show_who_holds_and_who_waits(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "pawl", "--work", "500ms")
+    other = stage.serve(redis)
+    shop.put("10001", stock=50)
+    (stream, connection), (stream_of_other, connection_of_other) = listen(shop), listen(other)
+    for strategy in ("pawl", "renewed", "set-nx-ex", "process-mutex"):
+        orders = [stages.in_background(lambda s=strategy: shop.order("10001", strategy=s))
+                  for _ in range(2)]
+        event_where(stream, lambda e: e["holder"] == f"port {shop.port}" and e["waiting"] > 0,
+                    f"{strategy}: one holds, others wait")
+        if strategy != "process-mutex":  # which nobody else can see
+            event_where(stream_of_other, lambda e: e["holder"], f"{strategy}, from outside")
+        expect([order.result().status for order in orders], [201] * 2, strategy)
+        event_where(stream, lambda e: e["holder"] is None, "nobody holds it")
     connection.close()
+    connection_of_other.close()
 
 
 if __name__ == "__main__":

@@ -184,8 +184,7 @@ def put_in_the_middle_of_the_sale_leaves_the_books_right(stage):
     ends.append(True)
     statuses = sum(customers.result(), [])
     expect_exact(audit(stage, redis, further), "split anew under load", sold=700)
-    expect(set(statuses) - {201, 409, 503}, set(), "other answers")
-    expect_true(statuses.count(503) <= 12 * 5, f"{statuses.count(503)} were told to come back")
+    expect(set(statuses) - {201, 409}, set(), "other answers")
 
 
 # ===== On several servers =====

@@ -24,6 +24,15 @@ def lock_is_held(redis):
 
 # ===== Slow clients =====
 
+def state_of(pid):
+    """As ps shows it: T is stopped, Z a process that nobody has asked for its end yet."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+
+
 def seconds_until_closed(stream):
     begin = time.monotonic()
     stream.settimeout(15)
@@ -287,15 +296,33 @@ def a_seller_that_is_stopped_goes_on(stage):
     begin = time.monotonic()
     order = stages.in_background(shop.order, "10001")
 
-    def state():
-        with open(f"/proc/{shop.pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0]
-
-    until(lambda: state() == "T", "the whole process is stopped")
+    until(lambda: state_of(shop.pid) == "T", "the whole process is stopped")
     expect(order.result(20).status, 201, "the order")
     expect_true(time.monotonic() - begin > 0.9, "it took a second")
     expect(shop.order("10001").status, 201, "the next")
     expect(shop.terminate(), 0, "exit status")
+
+
+@case
+def a_seller_that_is_killed_while_it_is_stopped_leaves_nobody(stage):
+    """Who would have let it go on ends with it, and not when the stop would have."""
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "none", "--stop-at", "1:1h")
+    shop.put("10001", stock=5)
+    order = stages.in_background(shop.order, "10001")
+
+    def helpers():
+        own = []
+        for thread in os.listdir(f"/proc/{shop.pid}/task"):
+            with open(f"/proc/{shop.pid}/task/{thread}/children", encoding="utf-8") as file:
+                own += file.read().split()
+        return own
+
+    helper = until(helpers, "it is being stopped")[0]
+    shop.kill()
+    expect(isinstance(order.exception(20), (ConnectionError, http.client.HTTPException)), True,
+           "the order")
+    until(lambda: state_of(helper) in ("gone", "Z"), "the helper is gone")
 
 
 @case
@@ -317,10 +344,12 @@ def faults_of_servers_are_asked_for_at_the_supervisor(stage):
         thread = threading.Thread(target=supervise, args=(listener,), daemon=True)
         thread.start()
         shop = stage.serve(redis, "--allow-faults", "--control", path)
+        expect(shop.ask("/faults").json["allowed"], ["die", "stop", "slow", "redis-restart"],
+               "no server to fail over, none of a quorum")
         answer = shop.ask("/faults/failover", "POST")
         expect((answer.status, answer.json["note"]), (200, "the master is dead"), "failover")
         answer = shop.ask("/faults/redis-restart", "POST")
-        expect((answer.status, answer.json["detail"]), (502, "error no replica"), "restart")
+        expect((answer.status, answer.json["detail"]), (502, "no replica"), "restart")
         thread.join(5)
     expect(asked, [b"failover\n", b"redis-restart\n"], "what the supervisor was asked")
     expect(shop.ask("/faults/failover", "POST").status, 502, "a supervisor that is gone")

@@ -95,7 +95,9 @@ def dies_and_takes_all_with_it(stage):
 def wrong_command_lines_begin_nothing(stage):
     expect_refusal(stage, ["--instances", "0"], 64, "--instances takes a number from 1")
     expect_refusal(stage, ["--weights", "1:0"], 64, "--weights takes numbers")
-    expect_refusal(stage, ["--strategy", "hope"], 64, "no strategy 'hope'")
+    expect_refusal(stage, ["--strategy", "hope"], 64, "no strategy 'hope'; there are none, ")
+    expect_refusal(stage, ["--base-port", "0", "--instances", "1", "--lease", "long"], 69,
+                   "ended; what it said is above")
     expect_refusal(stage, ["--base-port", "65535"], 64, "--base-port leaves no room")
 
 
@@ -217,8 +219,21 @@ def the_replica_has_a_replica(stage):
 
 
 @case
+def what_the_readme_says_works_as_it_is_written(stage):
+    """Without another option: the tutorials' addresses, and every fault but that of a replica."""
+    house = House(stage, "--edge", "--allow-faults", "--stock", "5", quorum=None)
+    edge = house.edge()
+    for path in ("/redis/distributed/lock/inventory/sale", "/inventory/saleByRedisson",
+                 "/inventory/saleByRedlock", "/submitOrder"):
+        answer = edge.ask("GET", path)
+        expect((answer.status, answer.text[:8]), (200, "sold one"), path)
+    expect(edge.ask("GET", "/faults").json["allowed"],
+           ["die", "stop", "slow", "redis-restart", "lock-server-down", "lock-server-up"], "faults")
+
+
+@case
 def faults_that_cannot_be_had_are_refused(stage):
-    house = House(stage, "--instances", "1")
+    house = House(stage, "--instances", "1", "--quorum", "0")
     expect(house.control("earthquake").startswith("error no fault 'earthquake'"), True,
            "an unknown one")
     expect(house.control("failover"), "error there is no replica; start with --replica",

@@ -7,9 +7,10 @@
 #include "common/say.h"
 #include "common/values.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { SERVERS_MAX = 17, STOCK_DB = 0, ANSWER_MS = 10000, URLS_SIZE = 4096 };
+enum { SERVERS_MAX = 17, ANSWER_MS = 10000, URLS_SIZE = 4096 };
 
 static const char help[] =
     "usage: flashsale audit [--redis URL] [--segments-on URL,URL] [--item ID] [--json]\n"
@@ -18,7 +19,8 @@ static const char help[] =
     "was,\n"
     "which pieces were sold twice and by which ports, whether a stock fell below 0.\n"
     "\n"
-    "  --redis URL        the stock's server (redis://127.0.0.1:6379)\n"
+    "  --redis URL        the stock's server, as `flashsale up` has printed it\n"
+    "                     (redis://127.0.0.1:6379/0)\n"
     "  --segments-on URLS further servers with segments, as the shop was told\n"
     "  --item ID          what to look at (10001)\n"
     "  --json             the result as one line of JSON\n"
@@ -55,6 +57,19 @@ static size_t find_places(
         }
     }
     return count;
+}
+
+/* Without its URL, in which there may be a password. */
+static void say_no_connection(const struct redis_place *place, const char *option, const char *why)
+{
+    char where[sizeof place->path + 16];
+    if (place->path[0] != '\0') {
+        snprintf(where, sizeof where, "%s", place->path);
+    } else {
+        snprintf(where, sizeof where, "%.100s port %d", place->host, place->port);
+    }
+    say("no connection to the server of %s at %s: %s; `flashsale up` prints where its stock is",
+        option, where, why);
 }
 
 static int audit_at(redisContext *const *servers, size_t count, const char *item, bool json)
@@ -106,9 +121,9 @@ int command_audit(int argc, char **argv)
     int status = OPTIONS_GO_ON;
     for (size_t i = 0; status == OPTIONS_GO_ON && i < count; i++) {
         char why[AUDIT_WHY_SIZE];
-        servers[i] = redis_open(&places[i], STOCK_DB, ANSWER_MS, why, sizeof why);
+        servers[i] = redis_open(&places[i], places[i].db, ANSWER_MS, why, sizeof why);
         if (!servers[i]) {
-            say("no connection to the server of %s: %s", i == 0 ? "--redis" : "--segments-on", why);
+            say_no_connection(&places[i], i == 0 ? "--redis" : "--segments-on", why);
             status = EXIT_UNAVAILABLE;
         }
     }

@@ -48,7 +48,7 @@ def parse():
     parser.add_argument("--stock", type=int, default=100, metavar="N",
                         help="pieces on sale in each scene (100)")
     parser.add_argument("--clients", type=int, default=32, metavar="N",
-                        help="customers at once (32)")
+                        help="customers at once (32); with a few of them some flaws do not show")
     parser.add_argument("--keep", action="store_true",
                         help="leave the shop running, with the live page, until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each row")
@@ -89,9 +89,9 @@ def play_all(shop, options, scale):
         else:
             print(row_of(result, shows), flush=True)
         shop.ask("PUT", f"/results/{scene.strategy}?under={urllib.parse.quote(scene.fault)}", {
-            "strategy": scene.strategy, "under": scene.fault, "sold": result.sold, "oversold": result.oversold,
-            "stuck_ms": result.stuck_ms, "rate": result.rate, "p99_ms": result.p99_ms,
-            "shows": shows})
+            "strategy": scene.strategy, "under": scene.fault, "sold": result.sold,
+            "oversold": result.oversold, "stuck_ms": result.stuck_ms, "rate": result.rate,
+            "p99_ms": result.p99_ms, "shows": shows})
     return good
 
 

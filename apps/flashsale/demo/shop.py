@@ -11,6 +11,8 @@ import time
 import urllib.parse
 
 PATIENCE_S = 10
+COMMAND_S = 120
+END_S = 30  # the shops have 10 s to finish their orders, the servers less
 
 
 class ShopError(Exception):
@@ -39,9 +41,13 @@ class Shop:
         self.process = subprocess.Popen([program, "up", "--json", *options],
                                         stdout=subprocess.PIPE, stderr=self.log,
                                         stdin=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise ShopError(f"flashsale up did not start: {self.said()}")
+        try:
+            line = self.process.stdout.readline()
+            if not line:
+                raise ShopError(f"flashsale up did not start: {self.said()}")
+        except BaseException:  # also if it is interrupted meanwhile
+            self.close()
+            raise
         self.places = json.loads(line)
         self.urls = [instance["url"] for instance in self.places["instances"]]
         self.stock_url = self.places["stock"]["url"]
@@ -55,7 +61,11 @@ class Shop:
         """End it, with all that it started."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        self.process.wait(PATIENCE_S)
+        try:
+            self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # what it started ends with it
+            self.process.wait()
 
     # ===== By HTTP =====
 
@@ -99,10 +109,13 @@ class Shop:
     # ===== By its own commands =====
 
     def command(self, *words):
-        done = subprocess.run([self.program, *words], capture_output=True, text=True, timeout=120,
-                              stdin=subprocess.DEVNULL, check=False)
         try:
+            done = subprocess.run([self.program, *words], capture_output=True, text=True,
+                                  timeout=COMMAND_S, stdin=subprocess.DEVNULL, check=False)
             return json.loads(done.stdout)
+        except subprocess.TimeoutExpired as error:
+            raise ShopError(f"flashsale {words[0]} takes longer than {COMMAND_S} s; "
+                            "try a smaller --stock") from error
         except json.JSONDecodeError as error:
             raise ShopError(f"flashsale {words[0]}: {done.stderr or done.stdout}") from error
 

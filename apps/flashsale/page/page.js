@@ -148,7 +148,10 @@ async function strike(name) {
 
 function describeStrategy() {
     const strategy = strategies[byId("strategy").value];
-    show("flaw", !strategy ? "" : strategy.flaw ? `Its flaw: ${strategy.flaw}` : strategy.title);
+    if (strategy) {
+        const words = strategy.flaw ? `Its flaw: ${strategy.flaw}` : strategy.title;
+        show("flaw", strategy.needs ? `${words}. It needs ${strategy.needs}` : words);
+    }
 }
 
 // One customer after another at each of a few counters, until all orders are placed.

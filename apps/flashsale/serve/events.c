@@ -346,9 +346,7 @@ void handle_events(struct request *request)
     if (item == NULL) {
         item = DEFAULT_ITEM;
     }
-    if (!is_id(item)) {
-        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
-            "an item's id is 1 to 64 of letters, digits, '-', '.' and '_'");
+    if (!request_check_item(request, item)) {
         return;
     }
     struct MHD_Response *response = open_stream(request, item);

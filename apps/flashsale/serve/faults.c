@@ -17,8 +17,19 @@
 enum { CONTROL_TIMEOUT_S = 15, DEFAULT_FOR_US = 3000000, LINE_SIZE = 300 };
 #define FOR_US_MAX INT64_C(3600000000)
 
-static const char *const server_faults[] = {
-    "redis-restart", "failover", "lock-server-down", "lock-server-up", NULL};
+/* Faults of servers, and which servers the supervisor must have started for them. */
+enum server_need { NEEDS_STOCK, NEEDS_LOCK, NEEDS_QUORUM };
+static const struct {
+    const char *name;
+    enum server_need need;
+} server_faults[] = {
+    {"redis-restart", NEEDS_STOCK},
+    {"failover", NEEDS_LOCK},
+    {"lock-server-down", NEEDS_QUORUM},
+    {"lock-server-up", NEEDS_QUORUM},
+};
+
+enum { SERVER_FAULT_COUNT = sizeof server_faults / sizeof server_faults[0] };
 
 /* ===== The supervisor ===== */
 
@@ -73,7 +84,8 @@ static void forward(struct seller *seller, struct request *request)
         return;
     }
     if (strncmp(line, "ok", 2) != 0) {
-        answer_error(request, MHD_HTTP_BAD_GATEWAY, "failed", "%s", line);
+        const size_t word = strncmp(line, "error ", 6) == 0 ? 6 : 0;
+        answer_error(request, MHD_HTTP_BAD_GATEWAY, "failed", "%s", line + word);
         return;
     }
     const char *sentence = line[2] == ' ' ? line + 3 : request->parameter;
@@ -135,8 +147,8 @@ void handle_fault(struct request *request)
             return;
         }
     }
-    for (size_t i = 0; server_faults[i] != NULL; i++) {
-        if (strcmp(server_faults[i], request->parameter) != 0) {
+    for (size_t i = 0; i < SERVER_FAULT_COUNT; i++) {
+        if (strcmp(server_faults[i].name, request->parameter) != 0) {
             continue;
         }
         if (shop_settings(request->shop)->control == NULL) {
@@ -151,6 +163,13 @@ void handle_fault(struct request *request)
         "there are die, stop, slow, redis-restart, failover, lock-server-down, lock-server-up");
 }
 
+/* Whether there is such a server to break. */
+static bool has_server(const struct shop_settings *settings, enum server_need need)
+{
+    return need == NEEDS_STOCK || (need == NEEDS_LOCK && settings->lock_url != NULL) ||
+           (need == NEEDS_QUORUM && settings->quorum_count > 0);
+}
+
 json_t *allowed_faults(const struct shop_settings *settings)
 {
     json_t *names = json_array();
@@ -158,8 +177,10 @@ json_t *allowed_faults(const struct shop_settings *settings)
         json_array_append_new(names, json_string(fault_names[i]));
     }
     const bool servers = settings->allow_faults && settings->control != NULL;
-    for (size_t i = 0; server_faults[i] != NULL && servers; i++) {
-        json_array_append_new(names, json_string(server_faults[i]));
+    for (size_t i = 0; i < SERVER_FAULT_COUNT && servers; i++) {
+        if (has_server(settings, server_faults[i].need)) {
+            json_array_append_new(names, json_string(server_faults[i].name));
+        }
     }
     return names;
 }

@@ -10,16 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool check_id(struct request *request)
-{
-    if (is_id(request->parameter)) {
-        return true;
-    }
-    answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
-        "an item's id is 1 to 64 of letters, digits, '-', '.' and '_'");
-    return false;
-}
-
 static json_t *item_json(const struct item *item, const struct ledger *ledger)
 {
     json_t *json =
@@ -56,7 +46,7 @@ static void look(struct seller *seller, struct request *request)
             "nobody has set the stock of %s; PUT /items/%s {\"stock\":1000} does",
             request->parameter, request->parameter);
     } else {
-        answer_unavailable(request);
+        answer_unavailable(request, "does not answer; try again soon");
     }
     free(item);
     free(ledger);
@@ -64,12 +54,34 @@ static void look(struct seller *seller, struct request *request)
 
 void handle_item_get(struct request *request)
 {
-    if (check_id(request)) {
+    if (request_check_item(request, request->parameter)) {
         request_at_desk(request, look);
     }
 }
 
 /* ===== PUT ===== */
+
+static const char *const fields[] = {"stock", "segments", "per_user", NULL};
+
+/* A name that is misspelt must not be taken for one that is absent. */
+static bool check_names(struct request *request, json_t *body)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach(body, name, value)
+    {
+        size_t i = 0;
+        while (fields[i] != NULL && strcmp(fields[i], name) != 0) {
+            i++;
+        }
+        if (fields[i] == NULL) {
+            answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+                "an item has stock, segments and per_user, and no '%.64s'", name);
+            return false;
+        }
+    }
+    return true;
+}
 
 /* A whole number from min to max under this name; absent: left alone. */
 static bool read_number(struct request *request, json_t *body, const char *name, int64_t min,
@@ -98,7 +110,8 @@ static bool read_item(struct request *request, struct item *item)
     }
     int64_t segments = 0;
     item->stock = -1;
-    bool good = read_number(request, body, "stock", 0, STOCK_MAX, &item->stock) &&
+    bool good = check_names(request, body) &&
+                read_number(request, body, "stock", 0, STOCK_MAX, &item->stock) &&
                 read_number(request, body, "segments", 1, SEGMENTS_MAX, &segments) &&
                 read_number(request, body, "per_user", 0, QUANTITY_MAX, &item->per_user);
     if (good && item->stock < 0) {
@@ -118,26 +131,22 @@ static bool read_item(struct request *request, struct item *item)
 
 static void put(struct seller *seller, struct request *request)
 {
-    struct item *item = calloc(1, sizeof *item);
-    if (item == NULL) {
-        answer_unavailable(request);
+    struct item item = {.stock = 0};
+    snprintf(item.id, sizeof item.id, "%.64s", request->parameter);
+    if (!read_item(request, &item)) {
         return;
     }
-    snprintf(item->id, sizeof item->id, "%.64s", request->parameter);
-    if (read_item(request, item)) {
-        if (item_put(seller, item) == ITEM_FOUND) {
-            door_remember_item(request->door, item->id);
-            look(seller, request);
-        } else {
-            answer_unavailable(request);
-        }
+    if (item_put(seller, &item) == ITEM_FOUND) {
+        door_remember_item(request->door, item.id);
+        look(seller, request);
+    } else { /* of several servers some may have it, and one may have done it unheard */
+        answer_unavailable(request, "did not confirm it; PUT it again");
     }
-    free(item);
 }
 
 void handle_item_put(struct request *request)
 {
-    if (check_id(request)) {
+    if (request_check_item(request, request->parameter)) {
         request_at_desk(request, put);
     }
 }

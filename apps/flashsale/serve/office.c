@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { RESULT_FIELD_SIZE = 128 };
+#define RESULTS_KEY "shop:results" /* no item can be called so */
 
 /* ===== GET /healthz ===== */
 
@@ -47,7 +48,7 @@ void handle_strategies(struct request *request)
 
 json_t *read_results(struct seller *seller)
 {
-    redisReply *rows = seller_ask_stock(seller, "HGETALL results");
+    redisReply *rows = seller_ask_stock(seller, "HGETALL " RESULTS_KEY);
     if (rows == NULL || rows->type != REDIS_REPLY_ARRAY) {
         freeReplyObject(rows);
         return NULL;
@@ -68,7 +69,7 @@ static void get_results(struct seller *seller, struct request *request)
     if (results != NULL) {
         answer_json(request, MHD_HTTP_OK, results);
     } else {
-        answer_unavailable(request);
+        answer_unavailable(request, "does not answer; try again soon");
     }
 }
 
@@ -92,13 +93,13 @@ static void put_result(struct seller *seller, struct request *request)
         under != NULL ? under : "");
     redisReply *reply = NULL;
     if (text != NULL) {
-        reply = seller_ask_stock(seller, "HSET results %s %s", field, text);
+        reply = seller_ask_stock(seller, "HSET " RESULTS_KEY " %s %s", field, text);
     }
     if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
         answer_text(request, MHD_HTTP_OK, TYPE_JSON, text, strlen(text));
         text = NULL;
     } else {
-        answer_unavailable(request);
+        answer_unavailable(request, "did not confirm it; PUT it again");
     }
     freeReplyObject(reply);
     free(text);

@@ -42,6 +42,16 @@ static bool take_name(struct request *request, const char *name, char out[CUSTOM
     return true;
 }
 
+static bool take_strategy(struct request *request, const char *name)
+{
+    const struct strategy *strategy = strategy_find(name);
+    if (strategy == NULL) {
+        return complain(request, "no such strategy; GET /strategies lists them");
+    }
+    request->order.strategy = strategy;
+    return true;
+}
+
 /* Fields of the body. */
 static bool read_field(struct request *request, const char *key, json_t *value)
 {
@@ -50,12 +60,17 @@ static bool read_field(struct request *request, const char *key, json_t *value)
         return take_quantity(request, json_is_integer(value) ? json_integer_value(value) : 0);
     }
     const bool user = strcmp(key, "user") == 0;
-    if (!user && strcmp(key, "activity") != 0) {
-        return complain(request, "an order has quantity, user and activity, and nothing else");
+    const bool strategy = strcmp(key, "strategy") == 0;
+    if (!user && !strategy && strcmp(key, "activity") != 0) {
+        return complain(
+            request, "an order has quantity, user, activity and strategy, and nothing else");
     }
-    return json_is_string(value)
-               ? take_name(request, json_string_value(value), user ? order->user : order->activity)
-               : complain(request, "user and activity must be strings");
+    if (!json_is_string(value)) {
+        return complain(request, "user, activity and strategy must be strings");
+    }
+    const char *text = json_string_value(value);
+    return strategy ? take_strategy(request, text)
+                    : take_name(request, text, user ? order->user : order->activity);
 }
 
 static bool read_body(struct request *request)
@@ -89,13 +104,7 @@ static bool read_query(struct request *request)
         (activity != NULL && !take_name(request, activity, order->activity))) {
         return false;
     }
-    if (strategy != NULL) {
-        order->strategy = strategy_find(strategy);
-        if (order->strategy == NULL) {
-            return complain(request, "no such strategy; GET /strategies lists them");
-        }
-    }
-    return true;
+    return strategy == NULL || take_strategy(request, strategy);
 }
 
 /* ===== What came of it ===== */
@@ -205,9 +214,7 @@ static void take(struct request *request)
 
 void handle_order(struct request *request)
 {
-    if (!is_id(request->parameter)) {
-        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
-            "an item's id is 1 to 64 of letters, digits, '-', '.' and '_'");
+    if (!request_check_item(request, request->parameter)) {
         return;
     }
     begin(request, request->parameter, shop_settings(request->shop)->strategy);

@@ -2,7 +2,9 @@
 /* Requests and answers: see request.h. */
 #include "serve/request.h"
 
+#include "common/values.h"
 #include "serve/door.h"
+#include "shop/items.h"
 
 #include <microhttpd.h>
 #include <stdarg.h>
@@ -108,10 +110,9 @@ void answer_error(
     answer_json(request, status, json);
 }
 
-void answer_unavailable(struct request *request)
+void answer_unavailable(struct request *request, const char *sentence)
 {
-    answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-        "Redis does not answer; nothing was changed. Try again soon");
+    answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable", "Redis %s", sentence);
     request->answer.retry_after_s = 1;
 }
 
@@ -123,6 +124,31 @@ bool is_id(const char *text)
     return length > 0 && length < ITEM_SIZE &&
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") ==
                length;
+}
+
+/* Whether it ends as the keys of segments do: _0 to _63. */
+static bool is_segment(const char *id)
+{
+    const char *end = strrchr(id, '_');
+    int64_t number = 0;
+    return end != NULL && parse_number(end + 1, &number) && number >= 0 && number < SEGMENTS_MAX &&
+           (end[1] != '0' || end[2] == '\0');
+}
+
+bool request_check_item(struct request *request, const char *id)
+{
+    if (!is_id(id)) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+            "an item's id is 1 to 64 of letters, digits, '-', '.' and '_'");
+        return false;
+    }
+    if (is_segment(id)) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+            "%s is the name of a segment, as ids with _0 to _%d at their end are; take another id",
+            id, SEGMENTS_MAX - 1);
+        return false;
+    }
+    return true;
 }
 
 json_t *request_object(struct request *request)
@@ -140,7 +166,7 @@ json_t *request_object(struct request *request)
     if (!json_is_object(json)) {
         json_decref(json);
         answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
-            "the body must be a JSON object, such as {\"quantity\":1}");
+            "the body must be a JSON object: {\"name\": value, ...}");
         return NULL;
     }
     return json;

@@ -92,8 +92,8 @@ void answer_text(
 /* A text that lives for ever. */
 void answer_fixed(struct request *request, const char *type, const char *text, size_t size);
 
-/* 503, and nobody knows when Redis is back. */
-void answer_unavailable(struct request *request);
+/* 503, and nobody knows when Redis is back. The sentence says what Redis did, behind its name. */
+void answer_unavailable(struct request *request, const char *sentence);
 
 #define TYPE_JSON "application/json"
 #define TYPE_TEXT "text/plain; charset=utf-8"
@@ -102,6 +102,11 @@ void answer_unavailable(struct request *request);
 
 /* An id: 1 to 64 of letters, digits, '-', '.', '_'. */
 bool is_id(const char *text);
+
+/* Whether it can be an item's; if not, 400 has been answered. 10001_3 cannot: it is the key of a
+ * segment, should item 10001 be split, and whoever sold it as an item would not ask for the
+ * segment's lock. */
+bool request_check_item(struct request *request, const char *id);
 
 /* The body as a JSON object, or NULL: then 400 has been answered. An empty body is an empty object.
  */

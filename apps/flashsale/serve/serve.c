@@ -128,7 +128,7 @@ static int read_settings(struct serve_options *options)
     shop->strategy = strategy_find(options->strategy);
     shop->sellers = (int)options->sellers;
     if (shop->strategy == NULL) {
-        return say_usage("no strategy '%s'", options->strategy);
+        return strategy_say_unknown(options->strategy);
     }
     if (!read_urls(options->quorum, &options->quorum_copy, shop->quorum_urls, &shop->quorum_count,
             QUORUM_MAX)) {

@@ -3,6 +3,7 @@
 #include "serve/view.h"
 
 #include "common/clock.h"
+#include "common/redis.h"
 #include "serve/routes.h"
 #include "shop/faults.h"
 #include "shop/tally.h"
@@ -34,27 +35,49 @@ static double pace_of(struct view *view)
     return took_us > 0 ? (double)(orders - moments[oldest].orders) * 1e6 / (double)took_us : 0;
 }
 
-/* Who holds the lock, in a few words, or null. */
-static json_t *holder_of(pawl_client *lock, int port)
+/* Who else holds pawl's lock, in a few words. */
+static bool find_holder(pawl_client *lock, char *words, size_t size)
 {
     pawl_entry *entry = calloc(1, sizeof *entry);
-    json_t *holder = NULL;
+    bool held = false;
     if (entry != NULL && lock != NULL) {
         entry->size = sizeof *entry;
-        if (pawl_client_look(lock, SHOP_LOCK_NAME, entry) == PAWL_OK && entry->held) {
-            char words[300];
-            if (entry->pid == getpid()) {
-                snprintf(words, sizeof words, "port %d", port);
-            } else if (entry->pid > 0) {
-                snprintf(words, sizeof words, "%s %" PRId64, entry->command, entry->pid);
-            } else {
-                snprintf(words, sizeof words, "%s", entry->holder);
-            }
-            holder = json_string(words); /* NULL, should it be no text */
+        held = pawl_client_look(lock, SHOP_LOCK_NAME, entry) == PAWL_OK && entry->held &&
+               entry->pid != getpid();
+        if (held && entry->pid > 0) {
+            snprintf(words, size, "%s %" PRId64, entry->command, entry->pid);
+        } else if (held) {
+            snprintf(words, size, "%s", entry->holder);
         }
     }
     free(entry);
-    return holder != NULL ? holder : json_null();
+    return held;
+}
+
+/* The hand-written locks do not say whose they are; but they are there. */
+static bool find_hand_lock(struct seller *seller)
+{
+    redisReply *reply = seller_ask_lock(seller, "EXISTS " SHOP_LOCK_NAME);
+    const bool there = reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;
+    freeReplyObject(reply);
+    return there;
+}
+
+/* Who holds the lock, in a few words, or null. What is inside here we know, whatever the lock is;
+ * of other instances only what their lock tells. */
+static json_t *holder_of(struct seller *seller, pawl_client *lock, int64_t inside)
+{
+    char words[300];
+    const int port = shop_settings(seller->shop)->port;
+    if (inside == 1) {
+        snprintf(words, sizeof words, "port %d", port);
+    } else if (inside > 1) {
+        snprintf(words, sizeof words, "port %d, %" PRId64 " orders at once", port, inside);
+    } else if (!find_holder(lock, words, sizeof words)) {
+        return find_hand_lock(seller) ? json_string("somebody else") : json_null();
+    }
+    json_t *holder = json_string(words);
+    return holder != NULL ? holder : json_null(); /* should it be no text */
 }
 
 static json_t *ports_of(const struct ledger *ledger)
@@ -78,32 +101,49 @@ static json_t *note_of(struct shop *shop, enum item_answer answer)
     return json_string(note);
 }
 
+/* Look at the item, and at its stock again after its records: an order that is written in between
+ * is then in the stock and not yet among the records, never the other way round. So the page says
+ * "oversold" only if it is true, as the audit does: more is sold or still on offer than there was.
+ */
+static enum item_answer look(struct view *view, struct seller *seller)
+{
+    struct item before;
+    struct item after;
+    enum item_answer answer = item_look(seller, view->id, &before, &view->ledger);
+    if (answer == ITEM_FOUND) {
+        answer = item_look(seller, view->id, &after, NULL);
+    }
+    if (answer == ITEM_FOUND) {
+        const int64_t surplus = view->ledger.sold + after.stock - after.initial;
+        view->oversold = before.sale == after.sale && surplus > 0 ? surplus : 0;
+        view->item = after;
+    } else if (answer == ITEM_UNKNOWN) {
+        memset(&view->item, 0, sizeof view->item);
+        memset(&view->ledger, 0, sizeof view->ledger);
+        view->oversold = 0;
+    } /* else what was seen last stays */
+    return answer;
+}
+
 json_t *view_draw(struct view *view, struct seller *seller, pawl_client *lock)
 {
     struct shop *shop = seller->shop;
     const struct shop_settings *settings = shop_settings(shop);
-    struct item now_there;
-    const enum item_answer answer = item_look(seller, view->id, &now_there, &view->ledger);
-    if (answer == ITEM_UNKNOWN) {
-        memset(&view->ledger, 0, sizeof view->ledger);
-    }
-    if (answer != ITEM_UNAVAILABLE) {
-        view->item = now_there; /* else what was seen last stays */
-    }
+    const enum item_answer answer = look(view, seller);
     struct tally_figures *figures = calloc(1, sizeof *figures);
     if (figures != NULL) {
         shop_figures(shop, figures);
     }
     const int64_t waiting = figures != NULL ? figures->waiting : 0;
+    const int64_t inside = figures != NULL ? figures->inside : 0;
     free(figures);
-    const int64_t over = view->ledger.sold - view->item.initial;
     json_t *results = read_results(seller);
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:I, s:o, s:o, s:o, s:o}",
         "item", view->id, "strategy", settings->strategy->name, "initial",
         (json_int_t)view->item.initial, "stock", (json_int_t)view->item.stock, "sold",
-        (json_int_t)view->ledger.sold, "oversold", (json_int_t)(over > 0 ? over : 0), "rate",
+        (json_int_t)view->ledger.sold, "oversold", (json_int_t)view->oversold, "rate",
         pace_of(view), "p99_ms", (double)shop_p99_us(shop, P99_WINDOW_US) / 1000, "holder",
-        holder_of(lock, settings->port), "waiting", (json_int_t)waiting, "ports",
+        holder_of(seller, lock, inside), "waiting", (json_int_t)waiting, "ports",
         ports_of(&view->ledger), "results", results != NULL ? results : json_object(), "faults",
         allowed_faults(settings), "note", note_of(shop, answer));
 }

@@ -23,6 +23,7 @@ struct view {
     char id[ITEM_SIZE];
     struct item item;
     struct ledger ledger;
+    int64_t oversold;
     struct view_moment moments[VIEW_PACE_TICKS + 1]; /* the newest last */
     struct view *next;
 };

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -80,11 +81,11 @@ static _Noreturn void be_the_helper(int pid_fd, int64_t for_us)
     if (pid_fd != 3) {
         dup2(pid_fd, 3);
     }
-    struct timespec left = {.tv_sec = for_us / 1000000, .tv_nsec = for_us % 1000000 * 1000};
+    const struct timespec pause = {.tv_sec = for_us / 1000000, .tv_nsec = for_us % 1000000 * 1000};
+    struct pollfd shop = {.fd = 3, .events = POLLIN}; /* readable when the shop has died */
     syscall(SYS_close_range, 4U, ~0U, 0U);
     syscall(SYS_pidfd_send_signal, 3, SIGSTOP, NULL, 0U);
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-    }
+    ppoll(&shop, 1, &pause, NULL);
     syscall(SYS_pidfd_send_signal, 3, SIGCONT, NULL, 0U);
     _exit(0);
 }

@@ -2,6 +2,7 @@
 /* Looking at items and setting them: see items.h. */
 #include "shop/items.h"
 
+#include "common/clock.h"
 #include "embedded.h"
 #include "shop/inside.h"
 #include "shop/stock.h"
@@ -11,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_RECORDS = 1000 };
+enum {
+    PAGE_RECORDS = 1000,
+    LOOKS_MAX = 50,       /* at an item that is being set anew, */
+    LOOK_PAUSE_US = 2000, /* with so much time for the PUT to end in between */
+};
 
 /* ===== The ledger ===== */
 
@@ -96,11 +101,15 @@ static struct stock_link link_of(struct seller *seller, const struct item *item,
 static bool update_ledger(struct seller *seller, const struct item *item, struct ledger *ledger)
 {
     const size_t count = item->segment_count > 0 ? item->segment_count : 1;
+    if (ledger->segment_count != item->segment_count) {
+        memset(ledger, 0, sizeof *ledger);
+    }
     for (size_t i = 0; i < count; i++) {
         if (!same_sale(link_of(seller, item, i), ledger, i, key_of(item, i))) {
             memset(ledger, 0, sizeof *ledger);
         }
     }
+    ledger->segment_count = item->segment_count;
     for (size_t i = 0; i < count; i++) {
         if (!read_records(link_of(seller, item, i), ledger, i, key_of(item, i))) {
             return false;
@@ -120,46 +129,65 @@ static bool read_entry(struct seller *seller, const char *entry, struct item_seg
     return segment->server <= shop_settings(seller->shop)->segment_url_count;
 }
 
-/* An item that is split: the keys of its segments, and what is in each. */
-static enum item_answer look_at_segments(struct seller *seller, struct item *item)
+/* What one look has found. MOVED: a PUT came in between, look again. */
+enum look { LOOK_FOUND, LOOK_UNKNOWN, LOOK_UNAVAILABLE, LOOK_MOVED };
+
+static bool is_wrong_type(const redisReply *reply)
 {
-    redisReply *keys = seller_ask_stock(seller, "LRANGE %s 0 -1", item->id);
-    if (keys == NULL || keys->type != REDIS_REPLY_ARRAY) {
-        freeReplyObject(keys);
-        return ITEM_UNAVAILABLE;
-    }
-    bool good = keys->elements > 0;
-    for (size_t i = 0; i < keys->elements && i < SEGMENTS_MAX && good; i++) {
-        struct item_segment *segment = &item->segments[i];
-        good = read_entry(seller, keys->element[i]->str, segment);
-        if (good) {
-            const struct stock_link link = seller_segment_link(seller, segment->server);
-            redisReply *stock =
-                redis_ask(link.context, link.place, link.place->db, "GET %s", segment->key);
-            good = redis_number(stock, &segment->stock);
-            freeReplyObject(stock);
-        }
-        item->stock += segment->stock;
-        item->segment_count++;
-    }
-    freeReplyObject(keys);
-    return good ? ITEM_FOUND : ITEM_UNAVAILABLE;
+    return reply != NULL && reply->type == REDIS_REPLY_ERROR &&
+           strncmp(reply->str, "WRONGTYPE", 9) == 0;
 }
 
-static enum item_answer look_at_stock(struct seller *seller, struct item *item)
+/* What is in one segment. */
+static enum look look_at_segment(struct seller *seller, struct item_segment *segment)
 {
-    redisReply *stock = seller_ask_stock(seller, "GET %s", item->id);
-    enum item_answer answer = ITEM_UNAVAILABLE;
-    if (redis_number(stock, &item->stock)) {
-        answer = ITEM_FOUND;
+    const struct stock_link link = seller_segment_link(seller, segment->server);
+    redisReply *stock = redis_ask(link.context, link.place, link.place->db, "GET %s", segment->key);
+    enum look look = LOOK_UNAVAILABLE;
+    if (redis_number(stock, &segment->stock)) {
+        look = LOOK_FOUND;
     } else if (stock != NULL && stock->type == REDIS_REPLY_NIL) {
-        answer = ITEM_UNKNOWN;
-    } else if (stock != NULL && stock->type == REDIS_REPLY_ERROR &&
-               strncmp(stock->str, "WRONGTYPE", 9) == 0) {
-        answer = look_at_segments(seller, item);
+        look = LOOK_MOVED; /* the list that named it is not the item's any more */
     }
     freeReplyObject(stock);
-    return answer;
+    return look;
+}
+
+/* An item that is split: the keys of its segments, and what is in each. */
+static enum look look_at_segments(struct seller *seller, struct item *item)
+{
+    redisReply *keys = seller_ask_stock(seller, "LRANGE %s 0 -1", item->id);
+    enum look look = LOOK_UNAVAILABLE;
+    if (keys != NULL && keys->type == REDIS_REPLY_ARRAY) {
+        look = keys->elements > 0 ? LOOK_FOUND : LOOK_MOVED;
+        for (size_t i = 0; i < keys->elements && i < SEGMENTS_MAX && look == LOOK_FOUND; i++) {
+            struct item_segment *segment = &item->segments[i];
+            look = read_entry(seller, keys->element[i]->str, segment)
+                       ? look_at_segment(seller, segment)
+                       : LOOK_UNAVAILABLE;
+            item->stock += segment->stock;
+            item->segment_count++;
+        }
+    } else if (is_wrong_type(keys)) {
+        look = LOOK_MOVED; /* it is not split any more */
+    }
+    freeReplyObject(keys);
+    return look;
+}
+
+static enum look look_at_stock(struct seller *seller, struct item *item)
+{
+    redisReply *stock = seller_ask_stock(seller, "GET %s", item->id);
+    enum look look = LOOK_UNAVAILABLE;
+    if (redis_number(stock, &item->stock)) {
+        look = LOOK_FOUND;
+    } else if (stock != NULL && stock->type == REDIS_REPLY_NIL) {
+        look = LOOK_UNKNOWN;
+    } else if (is_wrong_type(stock)) {
+        look = look_at_segments(seller, item);
+    }
+    freeReplyObject(stock);
+    return look;
 }
 
 static bool ask_number(struct seller *seller, const char *key, const char *id, int64_t *number_out)
@@ -173,9 +201,18 @@ static bool ask_number(struct seller *seller, const char *key, const char *id, i
 
 enum item_answer item_read(struct seller *seller, const char *id, struct item *item_out)
 {
-    memset(item_out, 0, sizeof *item_out);
-    snprintf(item_out->id, sizeof item_out->id, "%s", id);
-    return look_at_stock(seller, item_out);
+    static const enum item_answer answers[] = {[LOOK_FOUND] = ITEM_FOUND,
+        [LOOK_UNKNOWN] = ITEM_UNKNOWN,
+        [LOOK_UNAVAILABLE] = ITEM_UNAVAILABLE,
+        [LOOK_MOVED] = ITEM_UNAVAILABLE};
+    enum look look = LOOK_MOVED;
+    for (int i = 0; i < LOOKS_MAX && look == LOOK_MOVED; i++) {
+        sleep_us(i > 0 ? LOOK_PAUSE_US : 0);
+        memset(item_out, 0, sizeof *item_out);
+        snprintf(item_out->id, sizeof item_out->id, "%s", id);
+        look = look_at_stock(seller, item_out);
+    }
+    return answers[look];
 }
 
 enum item_answer item_look(
@@ -188,6 +225,7 @@ enum item_answer item_look(
     item_out->initial = item_out->stock;
     const bool good = ask_number(seller, "initial:", id, &item_out->initial) &&
                       ask_number(seller, "per_user:", id, &item_out->per_user) &&
+                      ask_number(seller, "sale:", id, &item_out->sale) &&
                       (ledger == NULL || update_ledger(seller, item_out, ledger));
     return good ? ITEM_FOUND : ITEM_UNAVAILABLE;
 }

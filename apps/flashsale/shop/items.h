@@ -26,6 +26,7 @@ struct ledger {
     int64_t orders; /* records */
     struct ledger_port ports[LEDGER_PORTS_MAX];
     size_t port_count;
+    size_t segment_count;          /* of the item when it was last looked at */
     int64_t seen[SEGMENTS_MAX];    /* records of each segment that are counted */
     char first[SEGMENTS_MAX][256]; /* the first record, which shows that it is the same sale */
 };
@@ -40,6 +41,7 @@ struct item {
     char id[ITEM_SIZE];
     int64_t stock; /* in all segments together */
     int64_t initial;
+    int64_t sale;         /* each PUT begins the next one */
     int64_t per_user;     /* 0: no limit */
     size_t segment_count; /* 0: not split */
     struct item_segment segments[SEGMENTS_MAX];

@@ -192,6 +192,8 @@ static void sell_and_leave(struct seller *seller, struct order *order)
     const struct strategy *strategy = order->strategy;
     order->ticket.waited_us = now_us() - order->arrived_us;
     tally_entered(&order->shop->tally, order->ticket.waited_us);
+    const int locks = strategy->enter != NULL || strategy->enter_async != NULL ? 1 : 0;
+    tally_inside(&order->shop->tally, locks);
     if (strategy->sell != NULL) {
         strategy->sell(seller, order);
     } else {
@@ -200,6 +202,7 @@ static void sell_and_leave(struct seller *seller, struct order *order)
     if (strategy->leave != NULL) {
         strategy->leave(seller, order);
     }
+    tally_inside(&order->shop->tally, -locks);
     end_order(order);
 }
 
@@ -219,8 +222,9 @@ static void run_from_start(struct seller *seller, struct task *task)
         order->strategy->enter_async(order->shop, order);
         return;
     }
-    /* It may have stood in the queue for too long already. */
-    enum entry entry = now_us() < order->deadline_us ? ENTERED : ENTRY_BUSY;
+    /* It may have stood in the queue for too long already; but --wait 0 is one try. */
+    const bool late = now_us() >= order->deadline_us && order->deadline_us > order->arrived_us;
+    enum entry entry = late ? ENTRY_BUSY : ENTERED;
     if (entry == ENTERED && order->strategy->enter != NULL) {
         entry = order->strategy->enter(seller, order);
     }

@@ -47,6 +47,9 @@ struct strategy {
 extern const struct strategy *const strategies[];
 const struct strategy *strategy_find(const char *name);
 
+/* Say on stderr that there is none of this name, and which there are; the exit status for it. */
+int strategy_say_unknown(const char *name);
+
 /* The state that open() made, or NULL. */
 void *strategy_state(struct shop *shop, const struct strategy *strategy);
 

@@ -48,6 +48,13 @@ void tally_entered(struct tally *tally, int64_t waited_us)
     pthread_mutex_unlock(&tally->mutex);
 }
 
+void tally_inside(struct tally *tally, int change)
+{
+    pthread_mutex_lock(&tally->mutex);
+    tally->figures.inside += change;
+    pthread_mutex_unlock(&tally->mutex);
+}
+
 void tally_ended(struct tally *tally, size_t strategy, enum order_end end, int64_t took_us)
 {
     pthread_mutex_lock(&tally->mutex);

@@ -31,6 +31,7 @@ struct tally_figures {
     uint64_t orders[STRATEGIES_MAX][ORDER_ENDS]; /* by the strategy's place in the table */
     struct tally_histogram order, lock_wait;
     int64_t waiting; /* orders that were taken and are not inside yet */
+    int64_t inside;  /* orders that are, under a lock of whatever kind */
     uint64_t locks_lost;
     uint64_t faults;
 };
@@ -52,6 +53,7 @@ void tally_close(struct tally *tally);
 
 void tally_wait(struct tally *tally, int change);
 void tally_entered(struct tally *tally, int64_t waited_us);
+void tally_inside(struct tally *tally, int change);
 void tally_ended(struct tally *tally, size_t strategy, enum order_end end, int64_t took_us);
 
 /* Outside shop/, the shop's tally. */

@@ -45,7 +45,7 @@ static void sell_atomically(struct seller *seller, struct order *order)
 
 const struct strategy strategy_atomic = {
     .name = "atomic",
-    .title = "one atomic script, no lock",
+    .title = "one atomic script: a mere counter needs no lock",
     .flaw = NULL,
     .sound = true,
     .sell = sell_atomically,

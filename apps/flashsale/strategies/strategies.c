@@ -3,7 +3,12 @@
  * it names to a file beside this one. */
 #include "strategies/strategies.h"
 
+#include "common/say.h"
+
+#include <stdio.h>
 #include <string.h>
+
+enum { NAMES_SIZE = 600 };
 
 const struct strategy *const strategies[] = {
     &strategy_none,
@@ -42,4 +47,15 @@ const struct strategy *strategy_find(const char *name)
         }
     }
     return NULL;
+}
+
+int strategy_say_unknown(const char *name)
+{
+    char names[NAMES_SIZE] = "";
+    size_t length = 0;
+    for (size_t i = 0; strategies[i] != NULL && length < sizeof names; i++) {
+        length += (size_t)snprintf(
+            names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "", strategies[i]->name);
+    }
+    return say_usage("no strategy '%.64s'; there are %s", name, names);
 }

@@ -64,7 +64,7 @@ static void announce_text(const struct house *house)
         printf("edge       http://127.0.0.1:%d/  (weights %s)\n", house->nginx.port,
             house->settings.weights);
     }
-    printf("stock      redis://127.0.0.1:%d/0\n", house->stock.port);
+    printf("stock      redis://127.0.0.1:%d/0  (flashsale audit --redis ...)\n", house->stock.port);
     if (house->forwarder) {
         printf("locks      redis://127.0.0.1:%d/0  (a replica follows)\n",
             forwarder_port(house->forwarder));

@@ -140,7 +140,9 @@ static bool open_shops(struct house *house)
         struct shop_process *shop = &house->shops[i];
         if (!wait_for(shop_answers_or_died, shop, READY_MS) || shop->process.pid == 0) {
             if (!signals_stop()) {
-                say("the shop does not start on port %d; is the port in use?", shop->port);
+                say(shop->process.pid == 0 ? "the shop on port %d ended; what it said is above"
+                                           : "the shop on port %d does not answer",
+                    shop->port);
             }
             return false;
         }

@@ -37,7 +37,7 @@ static const char help[] =
     "  --weights A:B            how it shares out the orders (1:2); the last is for all further\n"
     "  --worker-connections N   of nginx (8192); with too few the proxy fails before the shop "
     "does\n"
-    "  --quorum N               independent lock masters, for Redlock and the multi-lock\n"
+    "  --quorum N               independent lock masters, for Redlock and the multi-lock (3)\n"
     "  --replica                a lock server of its own, with a replica, for the fault failover\n"
     "  --allow-faults           the page's buttons for faults work\n"
     "  --keep-dir               leave the directory with logs and data\n"
@@ -112,7 +112,7 @@ static int check(const struct house_settings *settings)
             "--weights takes numbers from 1 to 100 such as 1:2, not '%s'", settings->weights);
     }
     if (settings->strategy && !strategy_find(settings->strategy)) {
-        return say_usage("no strategy '%s'", settings->strategy);
+        return strategy_say_unknown(settings->strategy);
     }
     if (settings->base_port > 65536 - settings->instances) {
         return say_usage("--base-port leaves no room for %d instances", (int)settings->instances);
@@ -187,6 +187,7 @@ int command_up(int argc, char **argv)
         .edge_port = 8080,
         .weights = "1:2",
         .worker_connections = 8192,
+        .quorum = 3,
         .stock = -1};
     int status = parse(argc, argv, &house.settings);
     if (status != OPTIONS_GO_ON) {
