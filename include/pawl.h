@@ -344,8 +344,9 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  * in the same order, by name and then by backend, whatever the order here, so two multi-locks never
  * wait for each other; if one name is locked on several backends, their URLs must be written alike
  * everywhere.
- * PAWL_LOST: a member with a fixed lease was lost while others were waited for. WAITS: max(wait_ms,
- * timeout), and a timeout to give back what it had; for each client.
+ * PAWL_LOST: a member with a fixed lease was lost while others were waited for. on_lost of a member
+ * tells of such a loss, too. WAITS: max(wait_ms, timeout), and a timeout to give back what it had;
+ * for each client.
  *
  * It makes the members themselves held by the caller: ask them for tokens. The multi-lock's own
  * token is 0, its remaining time the least of its members', its owner string that of locks[0].
@@ -459,8 +460,10 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_available(
 
 /* Take so many permits (1 to 2147483647), all or none. wait_ms is PAWL_TRY, PAWL_FOREVER or
  * milliseconds, as for a lock. PAWL_BUSY: fewer are free. Callers of one process who wait are
- * served in their order, so that one who wants many is not starved by those who want few. Not for
- * leased permits (PAWL_INVALID). WAITS: max(wait_ms, timeout). */
+ * served in their order, so that one who wants many is not starved by those who want few.
+ * PAWL_UNAVAILABLE: nobody answered; PAWL_FOREVER ends so, too, when asking again could take twice:
+ * after about twice give_up_ms without an answer. Not for leased permits (PAWL_INVALID). WAITS:
+ * max(wait_ms, timeout). */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire(
     pawl_semaphore *semaphore, int64_t permits, int64_t wait_ms);
 
