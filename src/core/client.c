@@ -390,6 +390,7 @@ static pawl_status attach(
 pawl_status pawl__client_attach(
     struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
 {
+    lock->family = family;
     pthread_mutex_lock(&client->opening);
     pawl_status status = attach(client, lock, name, family);
     pthread_mutex_unlock(&client->opening);

@@ -25,10 +25,11 @@
 struct pawl_lock {
     struct pawl__handle handle; /* guarded by the client's mutex */
     struct pawl_client *client;
-    struct pawl_lock *self; /* for calls that get it as const, and only look */
-    struct pawl__list node; /* in the client's locks */
-    char *name;             /* for sentences; the handle's own record may go first */
-    uint64_t forks;         /* of the process that opened it */
+    struct pawl_lock *self;   /* for calls that get it as const, and only look */
+    struct pawl__list node;   /* in the client's locks */
+    char *name;               /* for sentences; the handle's own record may go first */
+    enum pawl__family family; /* likewise */
+    uint64_t forks;           /* of the process that opened it */
     const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
     void (*nudge)(struct pawl_lock *lock);   /* of a part of a composite: instead of on_risk and
                                                 on_lost, with the client's mutex held; NULL: none */

@@ -115,11 +115,9 @@ static void explain_lost(struct pawl__request *request, const char *name)
 
 static const char *noun_for(const struct pawl_lock *lock)
 {
-    const struct pawl__name *name = lock->handle.name;
-    const enum pawl__family family = name != NULL ? name->place->family : PAWL__FAMILY_MUTEX;
-    return !pawl__family_counts(family)   ? "lock"
-           : family == PAWL__FAMILY_LATCH ? "latch"
-                                          : "semaphore";
+    return !pawl__family_counts(lock->family)   ? "lock"
+           : lock->family == PAWL__FAMILY_LATCH ? "latch"
+                                                : "semaphore";
 }
 
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request)
