@@ -97,7 +97,7 @@ struct pawl_client {
 /* What a step of the machine left to do. */
 struct pawl__todo {
     struct pawl__op *ops;
-    struct pawl__list finished; /* requests of blocking callers, and with a hook */
+    struct pawl__list finished; /* requests of blocking callers, with a hook, and releases */
     struct pawl__list dead;
     bool hear; /* the engine has to read what nobody waits for */
     bool kick; /* the keeper has to look earlier than it meant to */
@@ -175,11 +175,12 @@ void pawl__keeper_stop(struct pawl_client *client);
 
 /* courier.c */
 bool pawl__courier_init(struct pawl__courier *courier, const pawl_client_options *options);
-void pawl__courier_add_request(
-    struct pawl_client *client, struct pawl__request *request); /* mutex held */
-void pawl__courier_add_notice(
-    struct pawl_client *client, struct pawl__notice *notice);   /* mutex held */
 void pawl__courier_tell_composites(struct pawl_client *client); /* mutex held */
+
+/* What the machine has finished goes to the courier, or is left to be told when the operations have
+ * been submitted, by the second. Mutex held; not held. */
+void pawl__courier_take_finished(struct pawl_client *client, struct pawl__todo *todo);
+void pawl__courier_tell(struct pawl_client *client, struct pawl__request *request);
 void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const char *message);
 void pawl__courier_run(struct pawl_client *client); /* all that is due, on this thread */
 void pawl__courier_wait_for(struct pawl_client *client, const struct pawl_lock *lock);
