@@ -113,10 +113,10 @@ static void explain_lost(struct pawl__request *request, const char *name)
     pawl__fail(PAWL_LOST, "lock '%s' was lost: %s. Others may have run", name, text);
 }
 
+/* Its name may be gone by now, and nobody holds the mutex. */
 static const char *noun_for(const struct pawl_lock *lock)
 {
-    const struct pawl__name *name = lock->handle.name;
-    const enum pawl__family family = name != NULL ? name->place->family : PAWL__FAMILY_MUTEX;
+    const enum pawl__family family = lock->handle.family;
     return !pawl__family_counts(family)   ? "lock"
            : family == PAWL__FAMILY_LATCH ? "latch"
                                           : "semaphore";
