@@ -24,22 +24,6 @@ void pawl__client_lock(struct pawl_client *client)
     pthread_mutex_lock(&client->mutex);
 }
 
-static void take_finished(struct pawl_client *client, struct pawl__todo *todo)
-{
-    struct pawl__list *node = NULL;
-    while ((node = pawl__list_pop(&client->machine.finished)) != NULL) {
-        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
-        if (request->waiter != NULL || request->hook != NULL) {
-            pawl__list_push(&todo->finished, node);
-        } else {
-            pawl__courier_add_request(client, request);
-        }
-    }
-    while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
-        pawl__courier_add_notice(client, PAWL__CONTAINER(node, struct pawl__notice, delivery.node));
-    }
-}
-
 void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
 {
     struct pawl__machine *machine = &client->machine;
@@ -51,7 +35,7 @@ void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
     machine->ops_end = &machine->ops;
     pawl__list_init(&todo_out->finished);
     pawl__list_init(&todo_out->dead);
-    take_finished(client, todo_out);
+    pawl__courier_take_finished(client, todo_out);
     pawl__list_splice(&todo_out->dead, &machine->dead);
     if (client->drained != NULL && pawl__machine_idle(machine)) {
         pawl__waiter_finish(client->drained);
@@ -70,12 +54,7 @@ void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo,
         client->engine->submit(client->self, todo->ops, driven);
     }
     while ((node = pawl__list_pop(&todo->finished)) != NULL) {
-        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
-        if (request->hook != NULL) {
-            request->hook(request);
-        } else {
-            pawl__waiter_finish(request->waiter);
-        }
+        pawl__courier_tell(client, PAWL__CONTAINER(node, struct pawl__request, node));
     }
     while ((node = pawl__list_pop(&todo->dead)) != NULL) {
         struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, link);
@@ -390,7 +369,6 @@ static pawl_status attach(
 pawl_status pawl__client_attach(
     struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
 {
-    lock->family = family;
     pthread_mutex_lock(&client->opening);
     pawl_status status = attach(client, lock, name, family);
     pthread_mutex_unlock(&client->opening);

@@ -25,11 +25,10 @@
 struct pawl_lock {
     struct pawl__handle handle; /* guarded by the client's mutex */
     struct pawl_client *client;
-    struct pawl_lock *self;   /* for calls that get it as const, and only look */
-    struct pawl__list node;   /* in the client's locks */
-    char *name;               /* for sentences; the handle's own record may go first */
-    enum pawl__family family; /* likewise */
-    uint64_t forks;           /* of the process that opened it */
+    struct pawl_lock *self; /* for calls that get it as const, and only look */
+    struct pawl__list node; /* in the client's locks */
+    char *name;             /* for sentences; the handle's own record may go first */
+    uint64_t forks;         /* of the process that opened it */
     const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
     void (*nudge)(struct pawl_lock *lock);   /* of a part of a composite: instead of on_risk and
                                                 on_lost, with the client's mutex held; NULL: none */
@@ -98,7 +97,7 @@ struct pawl_client {
 /* What a step of the machine left to do. */
 struct pawl__todo {
     struct pawl__op *ops;
-    struct pawl__list finished; /* requests of blocking callers, and with a hook */
+    struct pawl__list finished; /* requests of blocking callers, with a hook, and releases */
     struct pawl__list dead;
     bool hear; /* the engine has to read what nobody waits for */
     bool kick; /* the keeper has to look earlier than it meant to */
@@ -176,11 +175,12 @@ void pawl__keeper_stop(struct pawl_client *client);
 
 /* courier.c */
 bool pawl__courier_init(struct pawl__courier *courier, const pawl_client_options *options);
-void pawl__courier_add_request(
-    struct pawl_client *client, struct pawl__request *request); /* mutex held */
-void pawl__courier_add_notice(
-    struct pawl_client *client, struct pawl__notice *notice);   /* mutex held */
 void pawl__courier_tell_composites(struct pawl_client *client); /* mutex held */
+
+/* What the machine has finished goes to the courier, or is left to be told when the operations have
+ * been submitted, by the second. Mutex held; not held. */
+void pawl__courier_take_finished(struct pawl_client *client, struct pawl__todo *todo);
+void pawl__courier_tell(struct pawl_client *client, struct pawl__request *request);
 void pawl__courier_log(struct pawl_client *client, pawl_log_level level, const char *message);
 void pawl__courier_run(struct pawl_client *client); /* all that is due, on this thread */
 void pawl__courier_wait_for(struct pawl_client *client, const struct pawl_lock *lock);

@@ -188,14 +188,41 @@ static void add(struct pawl_client *client, struct pawl__delivery *delivery, uns
     alert(client);
 }
 
-void pawl__courier_add_request(struct pawl_client *client, struct pawl__request *request)
+/* A release that nobody waits for is over when it was sent: who is told, and asks then, has to come
+ * behind it. */
+static bool is_told_later(const struct pawl__todo *todo, const struct pawl__request *request)
 {
-    add(client, &request->delivery, DELIVER_REQUEST);
+    return request->kind == PAWL__WANT_RELEASE && request->status == PAWL_OK && todo->ops != NULL;
 }
 
-void pawl__courier_add_notice(struct pawl_client *client, struct pawl__notice *notice)
+void pawl__courier_take_finished(struct pawl_client *client, struct pawl__todo *todo)
 {
-    add(client, &notice->delivery, DELIVER_NOTICE);
+    struct pawl__list *node = NULL;
+    while ((node = pawl__list_pop(&client->machine.finished)) != NULL) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        if (request->waiter != NULL || request->hook != NULL || is_told_later(todo, request)) {
+            pawl__list_push(&todo->finished, node);
+        } else {
+            add(client, &request->delivery, DELIVER_REQUEST);
+        }
+    }
+    while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
+        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
+        add(client, &notice->delivery, DELIVER_NOTICE);
+    }
+}
+
+void pawl__courier_tell(struct pawl_client *client, struct pawl__request *request)
+{
+    if (request->hook != NULL) {
+        request->hook(request);
+    } else if (request->waiter != NULL) {
+        pawl__waiter_finish(request->waiter);
+    } else {
+        pthread_mutex_lock(&client->mutex);
+        add(client, &request->delivery, DELIVER_REQUEST);
+        pthread_mutex_unlock(&client->mutex);
+    }
 }
 
 /* What is told to a part of a composite goes no further than there. */

@@ -113,11 +113,13 @@ static void explain_lost(struct pawl__request *request, const char *name)
     pawl__fail(PAWL_LOST, "lock '%s' was lost: %s. Others may have run", name, text);
 }
 
+/* Its name may be gone by now, and nobody holds the mutex. */
 static const char *noun_for(const struct pawl_lock *lock)
 {
-    return !pawl__family_counts(lock->family)   ? "lock"
-           : lock->family == PAWL__FAMILY_LATCH ? "latch"
-                                                : "semaphore";
+    const enum pawl__family family = lock->handle.family;
+    return !pawl__family_counts(family)   ? "lock"
+           : family == PAWL__FAMILY_LATCH ? "latch"
+                                          : "semaphore";
 }
 
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request)

@@ -135,9 +135,10 @@ struct pawl__handle {
     struct pawl__name *name;
     struct pawl__list node; /* in its name's handles */
     pawl_kind kind;
-    uint64_t owner; /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
-    bool closed;    /* the driver's: its waits end at once */
-    bool detached;  /* closed for good: its name may be gone */
+    enum pawl__family family; /* its name's, for sentences when that is gone */
+    uint64_t owner;           /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
+    bool closed;              /* the driver's: its waits end at once */
+    bool detached;            /* closed for good: its name may be gone */
     bool reentry;
     bool renew;
     bool unawaited;

@@ -101,6 +101,7 @@ void pawl__name_free(struct pawl__name *name)
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
 {
     handle->name = name;
+    handle->family = name->place->family;
     pawl__list_push(&name->handles, &handle->node);
 }
 

@@ -175,14 +175,20 @@ static bool may_go_on(const struct pawl__name *name, int64_t now_us)
     return tells && !theirs && pawl__list_empty(&name->queue);
 }
 
+/* When to look for an answer that nobody waits for. */
+static void arm_hearing(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    pawl__tenure_arm(
+        machine, tenure, now_us + pawl__min64(UNHEARD_MOST_US, machine->timeout_us / 2));
+}
+
 static void go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     tenure->main.lazy = true;
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
     }
-    pawl__tenure_arm(
-        machine, tenure, now_us + pawl__min64(UNHEARD_MOST_US, machine->timeout_us / 2));
+    arm_hearing(machine, tenure, now_us);
 }
 
 static void release_last(struct pawl__machine *machine, struct pawl__tenure *tenure,
@@ -303,14 +309,26 @@ static void stand_back(struct pawl__machine *machine, struct pawl__name *name, i
     name->deaf_once = name->watch == PAWL__WATCHED;
 }
 
-/* Others have heard that it is free. A caller that comes back at once is nearly always quicker than
- * they are; that is fine for as long as a turn lasts. */
-static void end_turn(
-    struct pawl__machine *machine, struct pawl__name *name, bool others, int64_t now_us)
+/* Whether one of us has asked without waiting for this answer. */
+static bool is_overtaken(const struct pawl__name *name, const struct pawl__tenure *tenure)
 {
+    return (name->active != NULL && name->active != tenure) || !pawl__list_empty(&name->crowd);
+}
+
+/* Others have heard that it is free. A caller that comes back at once is nearly always quicker than
+ * they are; that is fine for as long as a turn lasts. One that has asked already cannot stand back
+ * any more: if it gets the lock, it goes on with our turn. */
+static void end_turn(
+    struct pawl__machine *machine, const struct pawl__tenure *tenure, bool others, int64_t now_us)
+{
+    struct pawl__name *name = tenure->name;
+    const bool overtaken = is_overtaken(name, tenure);
     name->contended = others;
-    name->chained = others && !had_a_turn(name, now_us);
-    if (others && !name->chained) {
+    name->chained = others && (overtaken || !had_a_turn(name, now_us));
+    if (overtaken) {
+        name->wakes++; /* its question may have been first; not every engine tells us what we do */
+        pawl__watch_ask_waiting(machine, name, now_us);
+    } else if (others && !name->chained) {
         stand_back(machine, name, now_us);
     }
 }
@@ -321,7 +339,7 @@ static void release_answered(
     switch (op->answer) {
     case PAWL__DONE:
         if (!pawl__claims_alone(tenure->name->place->family, tenure->kind)) {
-            end_turn(machine, tenure->name, op->others, now_us);
+            end_turn(machine, tenure, op->others, now_us);
         }
         over(machine, tenure, PAWL_OK, NULL, now_us);
         break;
@@ -484,6 +502,7 @@ void pawl__release_again(struct pawl__machine *machine, struct pawl__tenure *ten
     pawl__timer_clear(&machine->timers, &tenure->timer);
     if (tenure->main_out) {
         machine->hear = true; /* nobody has read its answer, if it has come */
+        arm_hearing(machine, tenure, now_us);
         return;
     }
     if (is_lease_over(machine, tenure, now_us)) {

@@ -174,6 +174,92 @@ static void without_an_answer_it_is_repeated_beside_the_next(void **state)
     stage_pass(&stage, GIVE_UP_US); /* the watch ends */
 }
 
+/* Whoever is to read it may have looked before it was sent, or found that it has to be sent anew.
+ */
+static void it_is_asked_for_until_it_was_read(void **state)
+{
+    (void)state;
+    hold_and_release();
+    stage_pass(&stage, HEARD_US);
+    assert_true(stage.machine.hear);
+    stage.machine.hear = false;
+    stage_pass(&stage, HEARD_US);
+    assert_true(stage.machine.hear);
+    stage_answer(&stage, reach(PAWL__OP_RELEASE));
+    assert_true(pawl__machine_due(&stage.machine) == PAWL__NEVER);
+}
+
+/* Two threads of us: the question of the one overtakes the release of the other on the way to the
+ * backend. The release, and the waiter, who has heard twice that it is held. */
+static struct pawl__op *overtake(struct pawl__request *waiter)
+{
+    hold_and_release();
+    struct pawl__op *release = clock_take();
+    stage_acquire(&stage, waiter, &handle, OTHER, PAWL__NEVER);
+    stage_answer(&stage, reach(PAWL__OP_ACQUIRE));
+    stage_answer(&stage, reach(PAWL__OP_WATCH));
+    stage_answer(&stage, reach(PAWL__OP_ACQUIRE));
+    assert_null(stage.out);
+    return release;
+}
+
+/* Not every engine tells us what we do ourselves. */
+static void who_has_overtaken_it_asks_when_it_is_answered(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    struct pawl__op *release = overtake(&request);
+    clock_break_quietly();
+    stage_answer_as(&stage, release, PAWL__DONE);
+    stage_answer(&stage, reach(PAWL__OP_ACQUIRE));
+    assert_int_equal(clock_ended(&request), PAWL_OK);
+    release_and_heal(OTHER);
+    stage_pass(&stage, GIVE_UP_US); /* the watch ends */
+}
+
+/* The same if the answers overtake each other. */
+static void who_hears_too_late_that_it_is_held_asks_again(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    struct pawl__op *release = overtake(&request);
+    pawl__machine_wake(&stage.machine, "x", 1, 0, stage.now_us);
+    stage_pass(&stage, 0);
+    struct pawl__op *acquire = reach(PAWL__OP_ACQUIRE);
+    assert_int_equal(acquire->answer, PAWL__HELD);
+    clock_break_quietly();
+    stage_answer_as(&stage, release, PAWL__DONE);
+    stage_answer(&stage, acquire);
+    stage_answer(&stage, reach(PAWL__OP_ACQUIRE));
+    assert_int_equal(clock_ended(&request), PAWL_OK);
+    release_and_heal(OTHER);
+    stage_pass(&stage, GIVE_UP_US);
+}
+
+/* One of us has asked already, so it is too late to stand back, and it has to hear who calls. */
+static void who_has_asked_already_hears_of_the_release_of_others(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    struct pawl__op *release = overtake(&request);
+    stage_pass(&stage, TURN_US);
+    clock_break_quietly();
+    assert_true(stage_stranger_gets(&stage, "x", LEASE_US));
+    release->others = true;
+    stage_answer_as(&stage, release, PAWL__DONE);
+    while (stage.out != NULL) {
+        stage_answer(&stage, reach(PAWL__OP_ACQUIRE));
+    }
+    assert_false(request.finished);
+    clock_break_quietly();
+    pawl__machine_wake(&stage.machine, "x", 1, 0, stage.now_us);
+    stage_pass(&stage, 0);
+    stage_answer(&stage, reach(PAWL__OP_ACQUIRE));
+    assert_int_equal(clock_ended(&request), PAWL_OK);
+    release_and_heal(OTHER);
+    stage_pass(&stage, GIVE_UP_US);
+}
+
 /* A stranger listens for releases of "x". */
 static void stranger_waits(void)
 {
@@ -280,6 +366,10 @@ int main(void)
         CASE(begin, a_late_look_does_not_make_us_slow),
         CASE(begin, a_loss_in_a_late_answer_is_told_once),
         CASE(begin, without_an_answer_it_is_repeated_beside_the_next),
+        CASE(begin, it_is_asked_for_until_it_was_read),
+        CASE(begin, who_has_overtaken_it_asks_when_it_is_answered),
+        CASE(begin, who_hears_too_late_that_it_is_held_asks_again),
+        CASE(begin, who_has_asked_already_hears_of_the_release_of_others),
         CASE(begin, when_it_is_the_turn_of_others_its_answer_is_awaited),
         CASE(begin, until_then_the_next_of_us_goes_on),
         CASE(begin, a_lock_that_tells_nobody_waits_for_its_answer),

@@ -89,10 +89,69 @@ static void any_allocation_may_fail(void **state)
     assert_int_equal(open_descriptor_count(), descriptors);
 }
 
+enum { PLACE_COUNT = 8, LONG_NAME_SIZE = 500 };
+
+static int64_t publish(const struct pawl__place *place)
+{
+    return server_integer(
+        server, "PUBLISH redisson_lock__channel:{%.*s} 0", (int)place->name_size, place->name);
+}
+
+/* Lend this thread until all were told to look, for the connection was lost. */
+static void listen_again(struct side *side)
+{
+    const int64_t end_us = pawl__now_us() + BOUND_MS * 1000;
+    while (atomic_load(&side->wakes_of_all) == 0) {
+        struct pawl__waiter waiter;
+        pawl__waiter_init(&waiter);
+        pawl__engine_redis.drive(side->self, PAWL__AWAIT_WAKE, &waiter, pawl__now_us() + 5000);
+        assert_true(pawl__now_us() < end_us);
+    }
+}
+
+/* Listen to many names, lose the connection, and go on listening; memory is short from then on. */
+static bool listen_on(void *arg)
+{
+    struct side side;
+    struct pawl__place *places[PLACE_COUNT];
+    const uint64_t nth = atomic_exchange(&countdown, 0);
+    (void)arg;
+    side_init(&side);
+    side_open(&side, server_url(server));
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        char name[LONG_NAME_SIZE + 1];
+        snprintf(name, sizeof name, "%0*zu", LONG_NAME_SIZE, i);
+        places[i] = place_open(&side, name);
+        assert_answer(&side, places[i], PAWL__OP_WATCH, 0, PAWL__DONE);
+    }
+    assert_int_equal(server_kill_clients(server, "pubsub"), 1);
+    atomic_store(&countdown, nth);
+    listen_again(&side);
+    atomic_store(&countdown, 0);
+    for (size_t i = 0; i < PLACE_COUNT; i++) {
+        assert_int_equal(publish(places[i]), 1);
+        assert_answer(&side, places[i], PAWL__OP_UNWATCH, 0, PAWL__DONE);
+        place_close(&side, places[i]);
+    }
+    side_close(&side);
+    return !has_fired();
+}
+
+static void nobody_is_forgotten_who_listens(void **state)
+{
+    (void)state;
+    server = server_start(NULL);
+    const struct allocation_sweep sweep = {
+        .fail_nth = fail_nth, .fired = has_fired, .attempt = listen_on, .nth_max = 100};
+    assert_true(sweep_allocations(&sweep) > 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_allocation_may_fail, cleanup_setup, cleanup_teardown),
+        cmocka_unit_test_setup_teardown(
+            nobody_is_forgotten_who_listens, cleanup_setup, cleanup_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,8 @@ static void serve(struct pawl__push *push, struct pawl__effects *effects)
     pawl__push_check_time(push, now_us, effects);
     if (push->link.state != PAWL__LINK_READY && push->channels.count > 0) {
         connect_on(push, now_us, effects);
+    } else if (push->link.state == PAWL__LINK_READY && push->rest) {
+        pawl__push_subscribe_rest(push, now_us, effects);
     }
     if (push->link.state == PAWL__LINK_READY) {
         pawl__link_flush(&push->link); /* a failure shows when receiving */

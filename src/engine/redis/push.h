@@ -64,6 +64,7 @@ struct pawl__push {
     size_t ask_head;
     size_t ask_count;
     size_t renewed_count;      /* subscriptions of before, asked for again and not confirmed yet */
+    bool rest;                 /* for some there was no room yet; see subscribe.c */
     bool missed;               /* messages may have been missed; tell when they are all confirmed */
     int64_t heard_us;          /* when anything last came */
     int64_t pong_us;           /* a sign of life is due by then; PAWL__NEVER: not asked for */
@@ -96,8 +97,11 @@ void pawl__push_start(struct pawl__push *push, struct pawl__op *op, struct pawl_
 /* End all subscriptions of a place. Nobody is told: the core does not wait for them. */
 void pawl__push_end_place(struct pawl__push *push, struct pawl__redis_place *place);
 
-/* The connection is READY: subscribe to all that is wanted. */
+/* The connection is READY: subscribe to all that is wanted. And to the rest of it, if there was not
+ * room for all. */
 void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects);
+void pawl__push_subscribe_rest(
+    struct pawl__push *push, int64_t now_us, struct pawl__effects *effects);
 
 /* An attempt has failed, or a READY connection is given up: who waits to be confirmed is told. */
 void pawl__push_not_opened(struct pawl__push *push, struct pawl__effects *effects);

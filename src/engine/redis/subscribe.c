@@ -22,6 +22,8 @@ enum {
     WAITER_CHANNEL_SIZE = PAWL__COMPOSED_SIZE_MAX + PAWL__UUID_SIZE + 24,
 };
 
+static const char no_memory_sentence[] = "no memory for another subscription";
+
 /* ===== What was asked ===== */
 
 static struct pawl__ask *ask_at(const struct pawl__push *push, size_t index)
@@ -127,15 +129,14 @@ static void refuse(struct pawl__push *push, struct pawl__subscription *subscript
     }
 }
 
-static void subscribe(
-    struct pawl__push *push, struct pawl__subscription *subscription, struct pawl__effects *effects)
+/* False: no memory. */
+static bool subscribe(struct pawl__push *push, struct pawl__subscription *subscription)
 {
-    if (ask(push, PAWL__ASK_SUBSCRIBE, "SUBSCRIBE", &subscription->node, subscription)) {
-        subscription->stage = PAWL__WATCH_SENT;
-    } else {
-        refuse(push, subscription, PAWL_NO_MEMORY, true, "no memory for another subscription",
-            effects);
+    if (!ask(push, PAWL__ASK_SUBSCRIBE, "SUBSCRIBE", &subscription->node, subscription)) {
+        return false;
     }
+    subscription->stage = PAWL__WATCH_SENT;
+    return true;
 }
 
 /* ===== Whose ===== */
@@ -204,8 +205,7 @@ static void watch(struct pawl__push *push, struct pawl__op *op, struct pawl__eff
         subscription = add(push, op);
     }
     if (subscription == NULL) {
-        pawl__effects_fail(
-            effects, op, PAWL__FAILED, PAWL_NO_MEMORY, true, "no memory for another subscription");
+        pawl__effects_fail(effects, op, PAWL__FAILED, PAWL_NO_MEMORY, true, no_memory_sentence);
         return;
     }
     if (subscription->stage == PAWL__WATCH_CONFIRMED) {
@@ -217,8 +217,9 @@ static void watch(struct pawl__push *push, struct pawl__op *op, struct pawl__eff
     op->next = NULL;
     subscription->watch = op;
     atomic_fetch_add(push->watches_open, 1);
-    if (subscription->stage == PAWL__WATCH_WANTED && push->link.state == PAWL__LINK_READY) {
-        subscribe(push, subscription, effects);
+    if (subscription->stage == PAWL__WATCH_WANTED && push->link.state == PAWL__LINK_READY &&
+        !subscribe(push, subscription)) {
+        refuse(push, subscription, PAWL_NO_MEMORY, true, no_memory_sentence, effects);
     }
 }
 
@@ -276,30 +277,44 @@ void pawl__push_end_place(struct pawl__push *push, struct pawl__redis_place *pla
 /* Messages may have been missed until now. */
 static void tell_if_all_renewed(struct pawl__push *push)
 {
-    if (push->missed && push->renewed_count == 0) {
+    if (push->missed && push->renewed_count == 0 && !push->rest) {
         push->missed = false;
         push->wake_all = true;
     }
 }
 
-void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
+/* Who was confirmed before still believes to be heard, so nobody is left out: for want of room the
+ * rest has its turn when something was answered, or with the next connection. */
+void pawl__push_subscribe_rest(
+    struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
 {
     struct pawl__map_node *node = pawl__map_next(&push->channels, NULL);
-    push->heard_us = now_us;
-    push->pong_us = PAWL__NEVER;
-    push->reopened_seen = atomic_load(push->reopened);
-    push->renewed_count = 0;
-    while (node != NULL) {
+    push->rest = false;
+    for (; node != NULL && !push->rest; node = pawl__map_next(&push->channels, node)) {
         struct pawl__subscription *subscription = subscription_of(node);
-        node = pawl__map_next(&push->channels, node);
-        const bool renewed = subscription->watch == NULL;
-        subscribe(push, subscription, effects);
-        if (renewed && subscription->stage == PAWL__WATCH_SENT) {
+        if (subscription->stage != PAWL__WATCH_WANTED) {
+            continue;
+        }
+        push->rest = !subscribe(push, subscription);
+        if (!push->rest && subscription->watch == NULL) {
             ask_at(push, push->ask_count - 1)->renewed = true;
             push->renewed_count++;
         }
     }
-    tell_if_all_renewed(push);
+    if (push->rest && push->ask_count == 0) {
+        pawl__push_lose(push, now_us, PAWL_NO_MEMORY, no_memory_sentence, effects);
+    } else {
+        tell_if_all_renewed(push);
+    }
+}
+
+void pawl__push_opened(struct pawl__push *push, int64_t now_us, struct pawl__effects *effects)
+{
+    push->heard_us = now_us;
+    push->pong_us = PAWL__NEVER;
+    push->reopened_seen = atomic_load(push->reopened);
+    push->renewed_count = 0;
+    pawl__push_subscribe_rest(push, now_us, effects);
 }
 
 /* What has not been confirmed to anybody is forgotten; the core asks again. */

@@ -256,6 +256,32 @@ static void a_second_wait_of_a_handle_enters_again(const struct suite *suite)
     expect_free(suite, suite->name);
 }
 
+static void try_again(pawl_lock *lock, pawl_status status, void *recorder)
+{
+    if (status != PAWL_OK ||
+        pawl_lock_acquire_async(lock, PAWL_TRY, record_done, recorder) != PAWL_OK) {
+        record_done(lock, PAWL_MISUSE, recorder);
+    }
+}
+
+/* Nothing but its own release stands in its way, also if another thread is quicker to ask. */
+static void who_hears_of_an_unawaited_release_comes_behind_it(const struct suite *suite)
+{
+    enum { COUNT = 200 };
+    pawl_lock_options options = handle_options();
+    options.release_unawaited = true;
+    pawl_lock *lock = open_lock(open_client(suite), suite->name, &options);
+    struct recorder *recorder = recorder_new();
+    EXPECT(PAWL_OK, pawl_lock_acquire_async(lock, PAWL_TRY, record_done, recorder));
+    for (size_t i = 0; i < COUNT; i++) {
+        recorder_await(recorder, i + 1);
+        assert_int_equal(recorder_get(recorder, i).status, PAWL_OK);
+        EXPECT(PAWL_OK, pawl_lock_release_async(lock, try_again, recorder));
+    }
+    recorder_await(recorder, COUNT + 1);
+    EXPECT(PAWL_OK, close_lock(lock));
+}
+
 static void calls_that_make_no_sense(const struct suite *suite)
 {
     pawl_client *client = open_client(suite);
@@ -290,6 +316,7 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_ASYNC, close_of_the_lock_right_after_a_release),
     SUITE_CASE(FLAG_ASYNC, a_second_wait_of_a_handle_is_a_deadlock),
     SUITE_CASE(FLAG_ASYNC, a_second_wait_of_a_handle_enters_again),
+    SUITE_CASE(FLAG_ASYNC, who_hears_of_an_unawaited_release_comes_behind_it),
     SUITE_CASE(FLAG_ASYNC, calls_that_make_no_sense),
 };
 

@@ -6,6 +6,7 @@
 #include "support/thread.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 /* ===== Calls that wait ===== */
 
@@ -222,6 +223,29 @@ static void a_slow_callback_delays_callbacks_alone(const struct suite *suite)
     EXPECT(PAWL_OK, pawl_lock_release(lock));
 }
 
+/* By then nothing is left of the lock but what the callback needs. */
+static void a_call_is_told_when_its_lock_is_closed_long_since(const struct suite *suite)
+{
+    static struct gate gate;
+    set_gate(&gate);
+    pawl_client *client = open_client(suite);
+    struct recorder *recorder = recorder_new();
+    pawl_lock *holder = open_thread_lock(open_client(suite), suite->name);
+    pawl_lock *slow = open_handle_lock(client, suite_name(suite, "slow"));
+    pawl_lock *lock = open_handle_lock(client, suite->name);
+    cleanup_add(open_gate, &gate);
+    EXPECT(PAWL_OK, pawl_lock_acquire(holder, PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_acquire_async(slow, PAWL_TRY, wait_at_gate, &gate));
+    WAIT_UNTIL(somebody_waits_at(&gate), SOON_MS);
+    EXPECT(PAWL_OK, pawl_lock_acquire_async(lock, PAWL_FOREVER, record_done, recorder));
+    EXPECT(PAWL_OK, close_lock(lock));
+    EXPECT(PAWL_OK, pawl_lock_release(holder));
+    open_gate(&gate);
+    recorder_await(recorder, 1);
+    assert_int_equal(recorder_get(recorder, 0).status, PAWL_CANCELED);
+    assert_non_null(strstr(recorder_get(recorder, 0).error, suite->name));
+}
+
 static pawl_status close_it(void *lock)
 {
     return pawl_lock_close(lock);
@@ -251,6 +275,7 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_ASYNC, asynchronous_calls_go_on_inside),
     SUITE_CASE(FLAG_ASYNC, cancel_works_inside),
     SUITE_CASE(FLAG_ASYNC, a_slow_callback_delays_callbacks_alone),
+    SUITE_CASE(FLAG_ASYNC, a_call_is_told_when_its_lock_is_closed_long_since),
     SUITE_CASE(FLAG_ASYNC, close_of_the_lock_waits_for_its_callback),
 };
 
