@@ -172,8 +172,8 @@ static void release_came_back(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
     if (op->answer == PAWL__DONE && tenure->name->place->family != PAWL__FAMILY_FAIR) {
-        pawl__watch_ask_waiting(machine, tenure->name, now_us); /* not every engine tells us what
-                                                                   we do */
+        tenure->name->wakes++; /* not every engine tells us what we do */
+        pawl__watch_ask_waiting(machine, tenure->name, now_us);
     }
     if (!may_linger(machine, tenure, op, now_us)) {
         pawl__tenure_end(machine, tenure);

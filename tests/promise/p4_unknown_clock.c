@@ -304,6 +304,41 @@ static void a_release_without_answer_goes_on_until_the_lease_is_over(void **stat
     assert_true(stage.submitted[PAWL__OP_RELEASE] >= 5);
 }
 
+/* Two threads of us: the answer to the one who waits comes behind that to a release which takes
+ * back what another was granted in vain. Not every engine tells us what we do ourselves. */
+static void who_hears_too_late_that_it_is_held_asks_again(void **state)
+{
+    (void)state;
+    struct pawl__request gone;
+    struct pawl__request request;
+    assert_true(stage_stranger_gets(&stage, "x", LEASE_US));
+    stage_acquire(&stage, &gone, &handle, OWNER, PAWL__NEVER); /* and listens */
+    stage.connected = false;
+    clock_break_quietly();
+    pawl__machine_wake(&stage.machine, "x", 1, 0, stage.now_us);
+    stage_pass(&stage, 0);
+    struct pawl__op *granted = stage_reach(&stage);
+    assert_int_equal(granted->answer, PAWL__DONE);
+    pawl__machine_cancel(&stage.machine, &handle, stage.now_us);
+    assert_int_equal(clock_ended(&gone), PAWL_CANCELED);
+
+    stage_acquire(&stage, &request, &handle, OTHER, PAWL__NEVER);
+    struct pawl__op *held = stage_reach(&stage);
+    assert_int_equal(held->answer, PAWL__HELD);
+    stage_answer(&stage, granted);
+    struct pawl__op *release = clock_take();
+    assert_int_equal(release->kind, PAWL__OP_RELEASE);
+    clock_break_quietly();
+    stage_answer_as(&stage, release, PAWL__DONE);
+    stage_answer(&stage, held);
+    assert_non_null(stage.out);
+    stage_answer(&stage, stage_reach(&stage));
+    assert_int_equal(clock_ended(&request), PAWL_OK);
+    stage.connected = true;
+    assert_int_equal(stage_release_now(&stage, &handle, OTHER), PAWL_OK);
+    stage_pass(&stage, GIVE_UP_US); /* the watch ends */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +355,7 @@ int main(void)
         CASE(begin, a_release_that_never_left_does_not_excuse_a_loss),
         CASE(begin, after_the_deadline_it_is_lost_but_still_sent),
         CASE(begin, a_release_without_answer_goes_on_until_the_lease_is_over),
+        CASE(begin, who_hears_too_late_that_it_is_held_asks_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
