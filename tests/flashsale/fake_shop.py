@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shop that answers what a test wants, for load_test.py: it notes who came and when, and can chop
+"""A shop that answers what a test wants, for load.py: it notes who came and when, and can chop
 its answers, cut connections, keep silent, or answer nobody before everybody has asked.
 """
 

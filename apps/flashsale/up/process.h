@@ -4,7 +4,7 @@
  *
  * Each has a process group of its own, so that Ctrl-C reaches `up` alone, which then ends them in a
  * sensible order; and each dies with `up`, however that ends (PR_SET_PDEATHSIG). One that shall run
- * and dies by itself is told, and started again by processes_mend().
+ * and dies by itself is told, and started again by house_mend().
  */
 #ifndef FLASHSALE_UP_PROCESS_H
 #define FLASHSALE_UP_PROCESS_H
