@@ -236,6 +236,16 @@ static pawl_status examine_eviction(const struct pawl__examination *examination)
         pawl__format("redis-cli CONFIG SET maxmemory-policy noeviction; redis-cli CONFIG REWRITE"));
 }
 
+/* The server counts what it uses without the buffers of replicas and of the append-only file, and
+ * over its limit refuses every lock. */
+static bool is_full(const struct pawl__examination *examination)
+{
+    const int64_t limit = number(examination, "maxmemory");
+    const int64_t counted =
+        number(examination, "used_memory") - number(examination, "mem_not_counted_for_evict");
+    return limit > 0 && counted > limit;
+}
+
 static pawl_status examine_memory(const struct pawl__examination *examination)
 {
     const int64_t used = number(examination, "used_memory");
@@ -243,6 +253,7 @@ static pawl_status examine_memory(const struct pawl__examination *examination)
     const int64_t machine = number(examination, "total_system_memory");
     const int64_t most = limit > 0 ? limit : machine;
     const bool little = most > 0 && most - used < most / ROOM_SHARE;
+    const bool full = is_full(examination);
     char shown_used[SIZE_SIZE];
     char shown_most[SIZE_SIZE];
     show_size(used, shown_used);
@@ -250,10 +261,14 @@ static pawl_status examine_memory(const struct pawl__examination *examination)
         most > 0 ? pawl__format("%s in use of %s (%s)", shown_used, show_size(most, shown_most),
                        limit > 0 ? "maxmemory" : "the machine's; maxmemory is not set")
                  : pawl__format("%s in use, without a limit", shown_used);
-    return tell(examination, little ? PAWL_WARNING : PAWL_FIT, "memory", sentence,
-        little ? pawl__format("raise maxmemory or free some: a server that is full refuses new "
-                              "locks")
-               : NULL);
+    const char *refuses =
+        full ? "it is full and refuses new locks" : "a server that is full refuses new locks";
+    return tell(examination,
+        full     ? PAWL_UNFIT
+        : little ? PAWL_WARNING
+                 : PAWL_FIT,
+        "memory", sentence,
+        full || little ? pawl__format("raise maxmemory or free some: %s", refuses) : NULL);
 }
 
 /* ===== Replicas ===== */
