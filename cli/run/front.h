@@ -18,7 +18,7 @@ enum run_state {
     RUN_LEFT,
 };
 
-enum { RUN_SENTENCE_SIZE = 1536, RUN_UNSAID_MAX = 4 };
+enum { RUN_SENTENCE_SIZE = 2048, RUN_UNSAID_MAX = 4 };
 
 struct run_front {
     const struct run_options *options;

@@ -28,7 +28,7 @@ enum run_word {
     RUN_RESUME,
 };
 
-enum { RUN_TEXT_SIZE = 1024 };
+enum { RUN_TEXT_SIZE = 1536 };
 
 struct run_message {
     enum run_word word;

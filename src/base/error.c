@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last_error[1024];
+static _Thread_local char last_error[2048]; /* a line to paste must not be cut */
 static _Thread_local char errno_text[96];
 
 pawl_status pawl__fail(pawl_status status, const char *format, ...)

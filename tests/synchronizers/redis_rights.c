@@ -79,7 +79,7 @@ static void assert_named(const struct kind *kind, const char *right)
 {
     char word[64];
     const bool command = right[0] == '+';
-    const char *line = strstr(pawl_last_error(), "redis-cli ACL SETUSER few");
+    const char *line = strstr(pawl_last_error(), "ACL SETUSER few");
     snprintf(word, sizeof word, command ? " %s" : " '%s'", right);
     if (line == NULL || strstr(line, word) == NULL) {
         support_fail("%s without %s: \"%s\"", kind->name, right, pawl_last_error());

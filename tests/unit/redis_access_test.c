@@ -301,7 +301,7 @@ static void info_is_denied(void **state)
     (void)state;
     struct side side;
     open_restricted(&side, KEYS CHANNELS COMMANDS);
-    assert_true(side_logged(&side, "with: redis-cli ACL SETUSER few +info"));
+    assert_true(side_logged(&side, "ACL SETUSER few +info"));
     assert_works(&side, "lock:1");
     side_close(&side);
 }
@@ -316,23 +316,23 @@ static void missing_rights_are_named(void **state)
         strstr(pawl__error_text(), "INCR, GET, SET on key 'redisson_lock_token:{other}'"));
     assert_non_null(strstr(
         pawl__error_text(), "PUBLISH, SUBSCRIBE on channel 'redisson_lock__channel:{other}'"));
-    assert_non_null(strstr(pawl__error_text(), "with: redis-cli ACL SETUSER few +pttl +hexists"));
+    assert_non_null(strstr(pawl__error_text(), "ACL SETUSER few +pttl +hexists"));
     assert_non_null(strstr(pawl__error_text(), " '~other' "));
     assert_non_null(strstr(pawl__error_text(), " '&redisson_lock__channel:{other}'"));
     assert_works(&side, "lock:1");
     side_close(&side);
 
     open_restricted(&side, KEYS CHANNELS COMMANDS "-pexpire +info");
-    assert_place_denied(&side, "lock:1",
-        "may not run PEXPIRE on key 'lock:1'; add the rights with: redis-cli ACL SETUSER few "
-        "+pexpire '~lock:1'");
+    assert_place_denied(
+        &side, "lock:1", "may not run PEXPIRE on key 'lock:1'; add the rights with: redis-cli -p ");
+    assert_non_null(strstr(pawl__error_text(), "ACL SETUSER few +pexpire '~lock:1'"));
     side_close(&side);
     open_restricted(&side, KEYS COMMANDS "+info");
     assert_place_denied(&side, "lock:1", "PUBLISH, SUBSCRIBE on channel");
     side_close(&side);
     open_restricted(&side, KEYS CHANNELS COMMANDS "-time +info");
-    assert_place_denied(
-        &side, "lock:1", "may not run TIME; add the rights with: redis-cli ACL SETUSER few +time");
+    assert_place_denied(&side, "lock:1", "may not run TIME; add the rights with: redis-cli -p ");
+    assert_non_null(strstr(pawl__error_text(), "ACL SETUSER few +time"));
     side_close(&side);
 }
 
@@ -347,10 +347,9 @@ static void advice_can_be_pasted(void **state)
         struct side side;
         open_restricted(&side, KEYS CHANNELS COMMANDS "+info");
         assert_place_denied(&side, names[i], "redis-cli ");
-        const char *advice = strstr(pawl__error_text(), "redis-cli ") + strlen("redis-cli ");
-        char command[1200];
-        snprintf(
-            command, sizeof command, "redis-cli -p %u %s >/dev/null", server_port(server), advice);
+        const char *advice = strstr(pawl__error_text(), "redis-cli ");
+        char command[2200];
+        snprintf(command, sizeof command, "%s >/dev/null", advice);
         assert_int_equal(system(command), 0);
         assert_works(&side, names[i]);
         struct pawl__place *place = place_make("unlike", strlen("unlike")); /* nothing else */
@@ -388,9 +387,9 @@ static void fair_locks_need_more(void **state)
     assert_non_null(strstr(pawl__error_text(), "LINDEX"));
     assert_non_null(strstr(pawl__error_text(), "on key 'redisson_lock_queue:{lock:1}'"));
     assert_non_null(strstr(pawl__error_text(), "on key 'redisson_lock_timeout:{lock:1}'"));
-    const char *advice = strstr(pawl__error_text(), "redis-cli ") + strlen("redis-cli ");
-    char command[1600];
-    snprintf(command, sizeof command, "redis-cli -p %u %s >/dev/null", server_port(server), advice);
+    const char *advice = strstr(pawl__error_text(), "redis-cli ");
+    char command[2200];
+    snprintf(command, sizeof command, "%s >/dev/null", advice);
     assert_int_equal(system(command), 0);
     place_discard(place);
 
@@ -435,8 +434,7 @@ static void scripts_are_denied(void **state)
     free(server_command(server, "ACL SETUSER few reset on >%s ~* &* +@all -evalsha", PASSWORD));
     char *url = url_with("few:" PASSWORD "@", "");
     side_init(&side);
-    assert_refused(
-        &side, url, PAWL_DENIED, "with: redis-cli ACL SETUSER few +evalsha +eval '+script|load'");
+    assert_refused(&side, url, PAWL_DENIED, "ACL SETUSER few +evalsha +eval '+script|load'");
     free(url);
 }
 

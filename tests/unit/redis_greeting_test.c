@@ -117,7 +117,7 @@ static void kill_is_refused(void **state)
     scripted_handle(scripted, "CLIENT KILL", "-NOPERM this user has no permissions\\r\\n");
     lose_a_write(place);
     assert_false(next_is_fenced(place));
-    assert_true(side_logged(&side, "redis-cli ACL SETUSER default '+client|kill'"));
+    assert_true(side_logged(&side, "ACL SETUSER default '+client|kill'"));
 
     /* Two of them now, and only the last can be named: nothing is sure even if that one is killed.
      */

@@ -14,7 +14,12 @@
 enum {
     PORT_DEFAULT = 6379,
     TOKEN_TTL_DAYS = 7,
+    WORD_SIZE = 1024, /* a host, a path or a user for a shell, with every byte quoted */
 };
+
+/* Where redis-cli goes if nothing is said. */
+#define HOST_OF_REDIS_CLI "127.0.0.1"
+#define PORT_OF_REDIS_CLI "6379"
 
 static const int64_t ms_per_day = INT64_C(24) * 3600 * 1000;
 
@@ -96,6 +101,33 @@ static pawl_status read_credentials(struct pawl__redis_config *config, struct pa
     return config->user != NULL && config->password != NULL ? PAWL_OK : no_memory();
 }
 
+/* The start of a line for a shell that reaches this server: redis-cli by itself goes to port 6379
+ * of this machine. */
+static char *name_console(const struct pawl__redis_config *config)
+{
+    char word[WORD_SIZE];
+    if (config->path != NULL) {
+        return pawl__format("redis-cli -s %s", pawl__shell_word(config->path, word, sizeof word));
+    }
+    const bool usual_host = strcmp(config->host, HOST_OF_REDIS_CLI) == 0;
+    const bool usual_port = strcmp(config->port, PORT_OF_REDIS_CLI) == 0;
+    pawl__shell_word(config->host, word, sizeof word);
+    return pawl__format("redis-cli%s%s%s%s", usual_host ? "" : " -h ", usual_host ? "" : word,
+        usual_port ? "" : " -p ", usual_port ? "" : config->port);
+}
+
+static pawl_status name_commands(struct pawl__redis_config *config)
+{
+    char user[WORD_SIZE];
+    config->redis_cli = name_console(config);
+    if (config->redis_cli == NULL) {
+        return no_memory();
+    }
+    config->grant = pawl__format("%s ACL SETUSER %s", config->redis_cli,
+        pawl__shell_word(config->shown_user, user, sizeof user));
+    return config->grant != NULL ? PAWL_OK : no_memory();
+}
+
 static pawl_status read_token_ttl(struct pawl__redis_config *config, struct pawl__url *url)
 {
     int64_t ttl_ms = TOKEN_TTL_DAYS * ms_per_day;
@@ -120,6 +152,9 @@ pawl_status pawl__redis_config_read(
     if (status == PAWL_OK) {
         status = read_credentials(config, url);
     }
+    if (status == PAWL_OK) {
+        status = name_commands(config);
+    }
     if (status != PAWL_OK) {
         pawl__redis_config_free(config);
     }
@@ -132,6 +167,8 @@ void pawl__redis_config_free(struct pawl__redis_config *config)
     pawl__free(config->path);
     pawl__free(config->peer);
     pawl__free(config->user);
+    pawl__free(config->redis_cli);
+    pawl__free(config->grant);
     pawl__wipe_free(config->password);
     *config = (struct pawl__redis_config){0};
 }

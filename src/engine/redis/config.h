@@ -15,6 +15,8 @@ struct pawl__redis_config {
     char *user;          /* NULL: "default" */
     char *password;      /* NULL: none is given to the server */
     char shown_user[64]; /* the user made fit to print, for sentences */
+    char *redis_cli;     /* "redis-cli -p 7000", for lines that somebody may paste into a shell */
+    char *grant;         /* the same with "ACL SETUSER user" behind it */
     int64_t db;
     int64_t token_ttl_s; /* of a new token counter; 0: it stays for ever */
     bool durable;        /* the user says that the server forgets nothing when it restarts */

@@ -16,14 +16,13 @@
 
 enum {
     TEXT_SIZE = 2048,
-    USER_SIZE = 256,
     VERSION_WITH_ACL_CHECK = 7,
 };
 
-/* All that pawl ever asks of a server, with the number of the database. Names of locks are the
- * user's own, so any is allowed. */
+/* All that pawl ever asks of a server, with the way there and the number of the database. Names of
+ * locks are the user's own, so any is allowed. */
 #define ENOUGH                                                                                     \
-    "redis-cli ACL SETUSER pawl on '>PASSWORD' '~*' '&redisson_lock__channel:*' "                  \
+    "%s ACL SETUSER pawl on '>PASSWORD' '~*' '&redisson_lock__channel:*' "                         \
     "'&redisson_rwlock:*' '&redisson_sc:*' '&redisson_countdownlatch__channel__*' "                \
     "'&__keyspace@%lld__:*' +hello +ping +select +info +time +evalsha +eval '+script|load' "       \
     "'+client|kill' +pttl +pexpire +expire +exists +type +del +get +set +getrange +incr +decr "    \
@@ -197,21 +196,18 @@ static pawl_status tell_rights(
     const struct pawl__examination *examination, const struct rights *rights)
 {
     const struct pawl__redis_config *config = examination->console->config;
-    char user[USER_SIZE];
-    pawl__shell_word(config->shown_user, user, sizeof user);
     if (rights->verdict != PAWL_FIT) {
         return pawl__examination_tell(examination, rights->verdict, "rights",
             pawl__format("user '%s' may not run %s", config->shown_user, rights->missing.bytes),
-            pawl__format(
-                "redis-cli ACL SETUSER %s%s -- or, for a user with all that pawl needs: " ENOUGH,
-                user, rights->words.bytes, (long long)config->db));
+            pawl__format("%s%s -- or, for a user with all that pawl needs: " ENOUGH, config->grant,
+                rights->words.bytes, config->redis_cli, (long long)config->db));
     }
     const char *where = rights->limited ? "some names" : "every name";
     return pawl__examination_tell(examination, PAWL_FIT, "rights",
         config->user == NULL
             ? pawl__format("user '%s' may do all that pawl does, on %s; for a user with no more "
                            "than that: " ENOUGH,
-                  config->shown_user, where, (long long)config->db)
+                  config->shown_user, where, config->redis_cli, (long long)config->db)
             : pawl__format("user '%s' may do all that pawl does, on %s", config->shown_user, where),
         NULL);
 }
@@ -219,14 +215,12 @@ static pawl_status tell_rights(
 static pawl_status no_scripts(const struct pawl__examination *examination)
 {
     const struct pawl__redis_config *config = examination->console->config;
-    char user[USER_SIZE];
     return pawl__examination_tell(examination, PAWL_UNFIT, "rights",
         pawl__format("user '%s' may not run scripts, and every operation on a lock is one",
             config->shown_user),
         pawl__format(
-            "redis-cli ACL SETUSER %s +evalsha +eval '+script|load' -- or, for a user with "
-            "all that pawl needs: " ENOUGH,
-            pawl__shell_word(config->shown_user, user, sizeof user), (long long)config->db));
+            "%s +evalsha +eval '+script|load' -- or, for a user with all that pawl needs: " ENOUGH,
+            config->grant, config->redis_cli, (long long)config->db));
 }
 
 static bool put_question(struct pawl__buffer *out, const char *probe)
@@ -256,7 +250,7 @@ static pawl_status examine_rights(const struct pawl__examination *examination)
         return pawl__examination_tell(examination, PAWL_FIT, "rights",
             pawl__format("what the user may do cannot be asked before Redis 7.0; a right that is "
                          "missing is named when it is first needed. Enough is: " ENOUGH,
-                (long long)console->config->db),
+                console->config->redis_cli, (long long)console->config->db),
             NULL);
     }
     if (!pawl__uuid(probe) || !put_question(&console->link.out, probe)) {
@@ -337,9 +331,9 @@ static pawl_status examine_access(const struct pawl__examination *examination)
     return pawl__examination_tell(examination, PAWL_WARNING, "access",
         pawl__format("it wants no password and listens to other machines: whoever reaches it may "
                      "take and break every lock"),
-        pawl__format("redis-cli CONFIG SET requirepass PASSWORD; redis-cli CONFIG REWRITE -- or a "
+        pawl__format("%s CONFIG SET requirepass PASSWORD; %s -a PASSWORD CONFIG REWRITE -- or a "
                      "user of its own: " ENOUGH,
-            (long long)config->db));
+            config->redis_cli, config->redis_cli, config->redis_cli, (long long)config->db));
 }
 
 pawl_status pawl__examine_access(const struct pawl__examination *examination)

@@ -116,8 +116,9 @@ static pawl_status examine_latency(const struct pawl__examination *examination)
                      "timeout is %lld ms)",
             (double)median_us / US_PER_MS, (double)late_us / US_PER_MS, count,
             (long long)(timeout_us / US_PER_MS)),
-        slow ? pawl__format("look at the way there, and for slow commands (redis-cli SLOWLOG GET); "
-                            "or give it more time with ?timeout=")
+        slow ? pawl__format("look at the way there, and for slow commands (%s SLOWLOG GET); or "
+                            "give it more time with ?timeout=",
+                   examination->console->config->redis_cli)
              : NULL);
 }
 

@@ -21,11 +21,6 @@ enum {
 
 #define ROOM_SHARE 10 /* less than a tenth left is little */
 
-#define APPEND_REMEDY                                                                            \
-    "redis-cli CONFIG SET appendonly yes; redis-cli CONFIG SET appendfsync everysec; redis-cli " \
-    "CONFIG REWRITE (everysec: a power failure may cost the last second; always: nothing, but "  \
-    "every write waits for the disk)"
-
 static pawl_status tell(const struct pawl__examination *examination, pawl_verdict verdict,
     const char *topic, char *sentence, char *remedy)
 {
@@ -46,6 +41,12 @@ static void word(
     const struct pawl__examination *examination, const char *field, char out[WORD_SIZE])
 {
     pawl__info_word(pawl__examination_info(examination, field), out, WORD_SIZE);
+}
+
+/* The start of a line to paste. */
+static const char *redis_cli(const struct pawl__examination *examination)
+{
+    return examination->console->config->redis_cli;
 }
 
 /* "1.5 GB" */
@@ -172,7 +173,17 @@ static pawl_status examine_append(const struct pawl__examination *examination)
     return tell(examination, PAWL_WARNING, "persistence",
         pawl__format("an append-only file, written when the kernel likes to: a restart forgets "
                      "nothing, a power failure up to half a minute"),
-        pawl__format("redis-cli CONFIG SET appendfsync everysec; redis-cli CONFIG REWRITE"));
+        pawl__format("%s CONFIG SET appendfsync everysec; %s CONFIG REWRITE",
+            redis_cli(examination), redis_cli(examination)));
+}
+
+static char *append_remedy(const struct pawl__examination *examination)
+{
+    const char *cli = redis_cli(examination);
+    return pawl__format("%s CONFIG SET appendonly yes; %s CONFIG SET appendfsync everysec; %s "
+                        "CONFIG REWRITE (everysec: a power failure may cost the last second; "
+                        "always: nothing, but every write waits for the disk)",
+        cli, cli, cli);
 }
 
 static pawl_status examine_snapshots(const struct pawl__examination *examination)
@@ -182,20 +193,20 @@ static pawl_status examine_snapshots(const struct pawl__examination *examination
         return tell(examination, PAWL_WARNING, "persistence",
             pawl__format("no append-only file; whether it saves snapshots may not be asked (CONFIG "
                          "GET save). At best a restart goes back to the last one"),
-            pawl__format(APPEND_REMEDY));
+            append_remedy(examination));
     }
     if (examination->settings[PAWL__SETTING_SAVE][0] == '\0') {
         return tell(examination, PAWL_WARNING, "persistence",
             pawl__format("nothing is kept on disk: a restart forgets every lock and every token "
                          "counter, and two holders may be inside at once until the old leases end"),
-            pawl__format(APPEND_REMEDY));
+            append_remedy(examination));
     }
     return tell(examination, PAWL_WARNING, "persistence",
         pawl__format("snapshots only (save %s; %lld changes since the last one): a restart forgets "
                      "the locks taken since, and may bring back released ones until their leases "
                      "end",
             examination->settings[PAWL__SETTING_SAVE], changes),
-        pawl__format(APPEND_REMEDY));
+        append_remedy(examination));
 }
 
 static pawl_status examine_persistence(const struct pawl__examination *examination)
@@ -233,7 +244,8 @@ static pawl_status examine_eviction(const struct pawl__examination *examination)
         pawl__format(
             "maxmemory-policy %s: when memory is short it drops keys, and locks among them",
             policy),
-        pawl__format("redis-cli CONFIG SET maxmemory-policy noeviction; redis-cli CONFIG REWRITE"));
+        pawl__format("%s CONFIG SET maxmemory-policy noeviction; %s CONFIG REWRITE",
+            redis_cli(examination), redis_cli(examination)));
 }
 
 /* The server counts what it uses without the buffers of replicas and of the append-only file, and
@@ -317,9 +329,9 @@ static pawl_status examine_replicas(const struct pawl__examination *examination)
                      "failover may lose one that was just given",
             (long long)replicas.count, (long long)replicas.offline_count,
             show_size(replicas.behind, behind), (long long)replicas.lag_s, least),
-        pawl__format("%slet the store that is written to refuse smaller fencing tokens; redis-cli "
+        pawl__format("%slet the store that is written to refuse smaller fencing tokens; %s "
                      "CONFIG SET min-replicas-to-write 1 ends writes to a master that is cut off",
-            late ? "find out why replicas are behind; " : ""));
+            late ? "find out why replicas are behind; " : "", redis_cli(examination)));
 }
 
 /* ===== Clients and events ===== */
@@ -370,12 +382,10 @@ static pawl_status examine_events(const struct pawl__examination *examination)
 
 static pawl_status not_allowed(const struct pawl__examination *examination)
 {
-    char user[WORD_SIZE * 4];
     return tell(examination, PAWL_WARNING, "info",
         pawl__format("the user may not ask for INFO, so role, persistence, eviction, memory, "
                      "replicas and clients are not known"),
-        pawl__format("redis-cli ACL SETUSER %s +info",
-            pawl__shell_word(examination->console->config->shown_user, user, sizeof user)));
+        pawl__format("%s +info", examination->console->config->grant));
 }
 
 pawl_status pawl__examine_server(const struct pawl__examination *examination)

@@ -22,7 +22,6 @@ enum {
     VERSION_MIN = 6,
     VERSION_WITH_ACL_CHECK = 7,
     SHOWN_SIZE = 160, /* of the server's words in a sentence */
-    USER_SIZE = 4 * sizeof((struct pawl__redis_config *)0)->shown_user,
 };
 
 static enum pawl__greet_result fail(struct pawl__greet *greet, pawl_status status, char *sentence)
@@ -113,12 +112,6 @@ void pawl__greet_free(struct pawl__greet *greet)
 
 /* ===== Errors ===== */
 
-/* For a command that somebody may paste into a shell. */
-static const char *quoted_user(const struct pawl__greet *greet, char out[USER_SIZE])
-{
-    return pawl__shell_word(greet->config->shown_user, out, USER_SIZE);
-}
-
 static enum pawl__greet_result fail_hello(struct pawl__greet *greet, const char *text, size_t size)
 {
     char shown[SHOWN_SIZE];
@@ -180,14 +173,12 @@ static enum pawl__greet_result fail_database(struct pawl__greet *greet, const ch
 static enum pawl__greet_result fail_select(struct pawl__greet *greet, const char *text, size_t size)
 {
     char shown[SHOWN_SIZE];
-    char user[USER_SIZE];
     pawl__redis_show(text, size, greet->config->password, shown, sizeof shown);
     const long long db = (long long)greet->config->db;
     if (pawl__redis_error_is_denial(text, size)) {
         return fail(greet, PAWL_DENIED,
-            pawl__format("the user may not choose database %lld; add the right with: redis-cli ACL "
-                         "SETUSER %s +select",
-                db, quoted_user(greet, user)));
+            pawl__format("the user may not choose database %lld; add the right with: %s +select",
+                db, greet->config->grant));
     }
     const struct pawl__verdict verdict = pawl__redis_judge(text, size, "", 0, NULL);
     pawl__free(verdict.sentence);
@@ -350,11 +341,10 @@ static enum pawl__greet_result take_info(struct pawl__greet *greet,
         return fail_hello(greet, text, reply->text_size);
     }
     if (greet->config->settings.guard != PAWL_GUARD_OFF) {
-        char user[USER_SIZE];
         warn(greet,
             pawl__format("%s does not let us look whether it may evict locks; add the right with: "
-                         "redis-cli ACL SETUSER %s +info",
-                greet->config->peer, quoted_user(greet, user)));
+                         "%s +info",
+                greet->config->peer, greet->config->grant));
     }
     return say_rest(greet, out);
 }
@@ -368,11 +358,10 @@ static enum pawl__greet_result take_kill(
     greet->fenced =
         !greet->doubt->older && reply->type == PAWL__RESP_INTEGER && (meant || reply->integer > 0);
     if (pawl__resp_is_error(reply)) {
-        char user[USER_SIZE];
         warn(greet,
             pawl__format("%s does not let us end an old connection of our own; add the right with: "
-                         "redis-cli ACL SETUSER %s '+client|kill'",
-                greet->config->peer, quoted_user(greet, user)));
+                         "%s '+client|kill'",
+                greet->config->peer, greet->config->grant));
     }
     greet->step = PAWL__GREET_LOAD;
     return PAWL__GREET_MORE;
@@ -407,11 +396,10 @@ static enum pawl__greet_result take_rights(struct pawl__greet *greet,
         return put_probe(out, true) ? PAWL__GREET_MORE : fail_memory(greet);
     }
     if (pawl__resp_is_error(reply) && pawl__redis_error_is_denial(text, reply->text_size)) {
-        char user[USER_SIZE];
         return fail(greet, PAWL_DENIED,
-            pawl__format("%s does not let the user run scripts; add the rights with: redis-cli ACL "
-                         "SETUSER %s +evalsha +eval '+script|load'",
-                greet->config->peer, quoted_user(greet, user)));
+            pawl__format("%s does not let the user run scripts; add the rights with: %s "
+                         "+evalsha +eval '+script|load'",
+                greet->config->peer, greet->config->grant));
     }
     greet->restricted = pawl__rights_any_missing(reply);
     return finish(greet);

@@ -18,7 +18,6 @@ enum {
     PAGE_SIZE = 4 << 20,  /* bytes of their names at most */
     TOLD_MAX = 256 << 10, /* names that are remembered; beyond, one may come twice */
     CURSOR_SIZE = 24,
-    USER_SIZE = 256,
     SHOWN_SIZE = 128,
 };
 
@@ -47,11 +46,9 @@ static pawl_status page_failed(const struct walk *walk, const struct pawl__resp_
 {
     const struct pawl__console *console = walk->console;
     const char *text = pawl__resp_text(&console->link.reader, reply);
-    char user[USER_SIZE];
     if (pawl__resp_is_error(reply) && pawl__redis_error_is_denial(text, reply->text_size)) {
-        return pawl__fail(PAWL_DENIED,
-            "the user may not list keys; add the right with: redis-cli ACL SETUSER %s +scan",
-            pawl__shell_word(console->config->shown_user, user, sizeof user));
+        return pawl__fail(PAWL_DENIED, "the user may not list keys; add the right with: %s +scan",
+            console->config->grant);
     }
     if (pawl__resp_is_error(reply)) {
         return pawl__console_fail(console, reply, "list its keys");

@@ -43,8 +43,7 @@ PAWL__RARE static void take_check(
     }
     if (pawl__rights_any_missing(reply)) {
         check->denied = true;
-        check->sentence =
-            pawl__rights_sentence(reader, reply, conn->config->shown_user, check->place);
+        check->sentence = pawl__rights_sentence(reader, reply, conn->config->grant, check->place);
     }
     pawl__conn_end_check(check);
 }

@@ -14,7 +14,7 @@
 
 enum {
     TEXT_SIZE = 720,                /* of the sentence */
-    SHOWN_SIZE = 64,                /* of a key or a user in it */
+    SHOWN_SIZE = 64,                /* of a key in it */
     WORD_SIZE = 4 * SHOWN_SIZE + 8, /* of the same for a shell */
 };
 
@@ -136,8 +136,7 @@ bool pawl__rights_any_missing(const struct pawl__resp_node *reply)
 }
 
 char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
-    const struct pawl__resp_node *reply, const char *shown_user,
-    const struct pawl__redis_place *place)
+    const struct pawl__resp_node *reply, const char *grant, const struct pawl__redis_place *place)
 {
     const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
     const bool fair = place->place.family == PAWL__FAMILY_FAIR;
@@ -162,7 +161,6 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
     for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
         add_subject(&problem, &remedy, reader, reply, &subjects[i]);
     }
-    char user[WORD_SIZE];
-    return pawl__format("the user may not run %s; add the rights with: redis-cli ACL SETUSER %s%s",
-        problem.text, pawl__shell_word(shown_user, user, sizeof user), remedy.text);
+    return pawl__format(
+        "the user may not run %s; add the rights with: %s%s", problem.text, grant, remedy.text);
 }

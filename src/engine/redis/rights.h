@@ -10,10 +10,9 @@
 /* Does the reply name anything at all? */
 bool pawl__rights_any_missing(const struct pawl__resp_node *reply);
 
-/* One sentence with every right that is missing and the command that grants it, for a shell. NULL:
- * no memory. */
+/* One sentence with every right that is missing and the command that grants it, for a shell, which
+ * begins with `grant`. NULL: no memory. */
 char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
-    const struct pawl__resp_node *reply, const char *shown_user,
-    const struct pawl__redis_place *place);
+    const struct pawl__resp_node *reply, const char *grant, const struct pawl__redis_place *place);
 
 #endif

@@ -409,13 +409,10 @@ static void denied(struct pawl__push *push, struct pawl__subscription *subscript
     const struct pawl__verdict verdict = pawl__redis_judge(
         text, text_size, place->place.name, place->place.name_size, push->config->password);
     char shown[SHOWN_SIZE];
-    char user[SHOWN_SIZE];
-    char sentence[2 * SENTENCE_SIZE];
+    char sentence[4 * SENTENCE_SIZE];
     snprintf(sentence, sizeof sentence,
-        "the user may not subscribe to '%s'; add the right with: redis-cli ACL SETUSER %s "
-        "+subscribe '&redisson_%s*'",
-        pawl__printable(channel->key, channel->key_size, shown, sizeof shown),
-        pawl__shell_word(push->config->shown_user, user, sizeof user),
+        "the user may not subscribe to '%s'; add the right with: %s +subscribe '&redisson_%s*'",
+        pawl__printable(channel->key, channel->key_size, shown, sizeof shown), push->config->grant,
         channel_sort(place->place.family));
     refuse(push, subscription, verdict.status, verdict.again,
         verdict.status == PAWL_DENIED || verdict.sentence == NULL ? sentence : verdict.sentence,
