@@ -36,6 +36,7 @@ import time
 COMMAND_SECONDS_MAX = 60
 SERVER_SECONDS_MAX = 20
 SKIPPED = 77
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 # For the commands of a case. `hold` and `queue` start programs that hold a lock or wait for it, and
 # come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind. `let_go`
@@ -213,6 +214,7 @@ class Stage:
             "TERM": "xterm",
             "PAWL_URL": self.url(),
             "PROGRAMS": self.options.programs,
+            "DOCS": os.path.join(HERE, "../../docs"),
             "CASE_DIR": self.directory,
             "CASE_PIDS": self.pids,
             "REDIS_SOCKET": self.socket,

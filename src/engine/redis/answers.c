@@ -7,11 +7,14 @@
 #include "engine/redis/commands.h"
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "engine/redis/errors.h"
 #include "engine/redis/tally.h"
 
 #include <assert.h>
 #include <string.h>
+
+enum { SHOWN_SIZE = 100 }; /* of the lock's name in a sentence */
 
 bool pawl__command_writes(enum pawl__op_kind kind)
 {
@@ -24,6 +27,28 @@ static bool needs_tenure(enum pawl__op_kind kind)
 {
     return kind == PAWL__OP_RENEW || kind == PAWL__OP_VERIFY || kind == PAWL__OP_COUNT ||
            kind == PAWL__OP_RELEASE;
+}
+
+/* What people need beside the lock itself, and is not looked at when it is opened. NULL: nothing.
+ */
+static const char *rights_of(enum pawl__op_kind kind)
+{
+    return kind == PAWL__OP_BREAK     ? "+type +del +hget +hscan"
+           : kind == PAWL__OP_INSPECT ? "+hscan +hget"
+                                      : NULL;
+}
+
+/* The sentence about a denial, with the line that ends it. NULL: there is none. */
+static char *denial(const struct pawl__op *op, const char *grant)
+{
+    char shown[SHOWN_SIZE];
+    const char *rights = rights_of(op->kind);
+    if (rights == NULL || grant == NULL) {
+        return NULL;
+    }
+    pawl__printable(op->place->name, op->place->name_size, shown, sizeof shown);
+    return pawl__format("lock '%s': the user may not %s it; add the rights with: %s %s", shown,
+        op->kind == PAWL__OP_BREAK ? "break" : "inspect", grant, rights);
 }
 
 static void take_error(
@@ -42,6 +67,11 @@ static void take_error(
     op->status = verdict.status;
     op->again = verdict.again;
     op->error = verdict.sentence;
+    char *line = verdict.status == PAWL_DENIED ? denial(op, context->grant) : NULL;
+    if (line != NULL) {
+        pawl__free(op->error);
+        op->error = line;
+    }
     if (op->kind == PAWL__OP_TALLY) {
         pawl__tally_take_error(op, text, text_size, verdict.foreign);
     }

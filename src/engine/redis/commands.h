@@ -84,6 +84,7 @@ enum pawl__reply_result {
 /* What else there is to know about a reply. */
 struct pawl__reply_context {
     const char *secret; /* must not be repeated in sentences; NULL: there is none */
+    const char *grant;  /* the start of a line that adds rights; NULL: there is none */
     bool demoted;       /* set if the server takes no writes any more */
 };
 

@@ -78,7 +78,7 @@ static pawl_status choose_database(struct pawl__console *console)
     const pawl_status status =
         pawl__console_reply(console, pawl__console_deadline(console), &reply);
     if (status == PAWL_OK && pawl__resp_is_error(reply)) {
-        return pawl__console_fail(console, reply, "choose the database");
+        return pawl__console_fail(console, reply, "choose the database", "+select");
     }
     return status;
 }
@@ -200,13 +200,18 @@ pawl_status pawl__console_ask(struct pawl__console *console, size_t word_count,
     return pawl__console_reply(console, pawl__console_deadline(console), reply_out);
 }
 
-pawl_status pawl__console_fail(
-    const struct pawl__console *console, const struct pawl__resp_node *reply, const char *what)
+pawl_status pawl__console_fail(const struct pawl__console *console,
+    const struct pawl__resp_node *reply, const char *what, const char *rights)
 {
     const struct pawl__redis_config *config = console->config;
     const char *text = pawl__resp_text(&console->link.reader, reply);
     char shown[SHOWN_SIZE];
     pawl__redis_show(text, reply->text_size, config->password, shown, sizeof shown);
+    if (pawl__redis_error_is_denial(text, reply->text_size)) {
+        return pawl__fail(PAWL_DENIED,
+            "%s does not let the user %s; add the rights with: %s %s (%s)", config->peer, what,
+            config->grant, rights, shown);
+    }
     const struct pawl__verdict verdict =
         pawl__redis_judge(text, reply->text_size, "", 0, config->password);
     pawl__free(verdict.sentence);

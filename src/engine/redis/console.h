@@ -46,8 +46,9 @@ pawl_status pawl__console_ask(struct pawl__console *console, size_t word_count,
 /* Set the last error: no room for a question. */
 pawl_status pawl__console_no_memory(void);
 
-/* Set the last error to what the server's error reply means; `what` we wanted to do. */
-pawl_status pawl__console_fail(
-    const struct pawl__console *console, const struct pawl__resp_node *reply, const char *what);
+/* Set the last error to what the server's error reply means; `what` we wanted to do, and with which
+ * `rights`, as ACL SETUSER takes them. */
+pawl_status pawl__console_fail(const struct pawl__console *console,
+    const struct pawl__resp_node *reply, const char *what, const char *rights);
 
 #endif

@@ -44,7 +44,7 @@ static pawl_status ask_info(struct pawl__examination *examination)
     }
     if (reply->type != PAWL__RESP_TEXT || reply->text_size == 0) {
         return pawl__resp_is_error(reply)
-                   ? pawl__console_fail(console, reply, "ask for INFO")
+                   ? pawl__console_fail(console, reply, "ask for INFO", "+info")
                    : pawl__fail(PAWL_PROTOCOL, "%s answers INFO as no Redis server does",
                          console->config->peer);
     }

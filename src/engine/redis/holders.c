@@ -23,6 +23,11 @@ enum {
     DIGITS_MAX = 18,
 };
 
+/* All that look.lua calls, whatever the key turns out to be. */
+#define LOOK_RIGHTS                                                                             \
+    "+evalsha +eval +time +pttl +get +getrange +hlen +hget +hkeys +hscan +llen +zcard +zcount " \
+    "+zrangebyscore '+pubsub|numsub'"
+
 void pawl__holders_init(struct pawl__holders *holders, struct pawl__console *console)
 {
     *holders = (struct pawl__holders){.console = console};
@@ -240,7 +245,7 @@ static pawl_status take_error(struct pawl__holders *holders, const struct pawl__
         *kind_out = PAWL__KEY_HIDDEN;
         return PAWL_OK;
     }
-    return pawl__console_fail(console, reply, "look at locks");
+    return pawl__console_fail(console, reply, "look at locks", LOOK_RIGHTS);
 }
 
 /* One flight for all names that have not been answered yet. */

@@ -45,13 +45,9 @@ struct walk {
 static pawl_status page_failed(const struct walk *walk, const struct pawl__resp_node *reply)
 {
     const struct pawl__console *console = walk->console;
-    const char *text = pawl__resp_text(&console->link.reader, reply);
-    if (pawl__resp_is_error(reply) && pawl__redis_error_is_denial(text, reply->text_size)) {
-        return pawl__fail(PAWL_DENIED, "the user may not list keys; add the right with: %s +scan",
-            console->config->grant);
-    }
     if (pawl__resp_is_error(reply)) {
-        return pawl__console_fail(console, reply, "list its keys");
+        return pawl__console_fail(
+            console, reply, "list its keys", "+scan +eval +getrange +pttl +zcard");
     }
     return pawl__fail(
         PAWL_PROTOCOL, "%s answers SCAN as no Redis server does", console->config->peer);

@@ -82,7 +82,8 @@ static void end_answered(
 static bool take_answer(struct pawl__conn *conn, const struct pawl__slot *slot,
     const struct pawl__resp_node *reply, struct pawl__effects *effects)
 {
-    struct pawl__reply_context context = {.secret = conn->config->password};
+    struct pawl__reply_context context = {
+        .secret = conn->config->password, .grant = conn->config->grant};
     if (pawl__command_answer(&conn->link.reader, reply, slot->ops, &context) ==
         PAWL__REPLY_STRANGE) {
         conn->out_of_step = pawl__command_writes(slot->ops->kind);

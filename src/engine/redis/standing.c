@@ -96,7 +96,7 @@ static pawl_status ask_time(struct pawl__console *console, int64_t *now_ms_out)
     }
     const struct pawl__resp_reader *reader = &console->link.reader;
     if (reply->type != PAWL__RESP_ARRAY || reply->child_count != 2) {
-        return pawl__console_fail(console, reply, "ask for the time");
+        return pawl__console_fail(console, reply, "ask for the time", "+time");
     }
     const struct pawl__resp_node *seconds = pawl__resp_first(reader, reply);
     const int64_t s = number_of(reader, seconds);

@@ -82,5 +82,6 @@ pawl_status pawl__redis_waiters(struct pawl__console *console, const char *name,
         return status;
     }
     return reply->type == PAWL__RESP_ARRAY ? keep_and_tell(console, reply, each, arg)
-                                           : pawl__console_fail(console, reply, "look at a queue");
+                                           : pawl__console_fail(console, reply, "look at a queue",
+                                                 "+eval +time +lrange +zscore");
 }
