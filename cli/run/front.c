@@ -33,12 +33,13 @@ enum {
     HOLD_SLACK_PARTS = 50,
 };
 
+#define WHAT_SIZE (CLI_QUOTE_SIZE + 32)
+
 /* "the lock 'deploy'", "the permit of 'slots'" */
-static const char *what(const struct run_front *front)
+static const char *what(const struct run_front *front, char shown[WHAT_SIZE])
 {
-    static char shown[CLI_QUOTE_SIZE + 32];
     char name[CLI_QUOTE_SIZE];
-    snprintf(shown, sizeof shown, "the %s '%s'", front->options->permits > 0 ? "permit of" : "lock",
+    snprintf(shown, WHAT_SIZE, "the %s '%s'", front->options->permits > 0 ? "permit of" : "lock",
         cli_quote(front->options->name, name));
     return shown;
 }
@@ -65,20 +66,21 @@ static void command_over(struct run_front *front)
         front->death_signal = SIGINT; /* a shell's loop around us shall end as well */
     }
     run_front_leave(front, status);
-    front->leave_us = run_now_us() + LEAVE_US;
 }
 
 /* What became of the lock. */
 static void released(struct run_front *front, const struct run_message *message)
 {
+    char shown[WHAT_SIZE];
     front->released = true;
     if (message->status == CLI_LOST && front->result != CLI_LOST) {
         run_say(front, "%s was lost before the command ended: others may have run meanwhile",
-            what(front));
+            what(front, shown));
         front->result = CLI_LOST;
         front->death_signal = 0;
     } else if (message->status != CLI_OK && message->status != CLI_LOST) {
-        run_say(front, "%s; it ends with its lease", message->text);
+        run_say(front, "%s could not be released: %s; it ends with its lease", what(front, shown),
+            message->text);
     }
     /* The keeper of a lock in files may take 20 ms to end, for the kernel is slow to end an
      * inotify watch. Whoever waits for us shall not wait for that. */
@@ -89,9 +91,10 @@ static void released(struct run_front *front, const struct run_message *message)
 /* The keeper has ended, or had its time. */
 static void left(struct run_front *front)
 {
+    char shown[WHAT_SIZE];
     front->state = RUN_LEFT;
     if (front->tree.child > 0 && !front->released && !front->lost) {
-        run_say(front, "%s could not be released; it ends with its lease", what(front));
+        run_say(front, "%s could not be released; it ends with its lease", what(front, shown));
     }
 }
 
@@ -156,7 +159,8 @@ static void held(struct run_front *front, const struct run_message *message)
         return;
     }
     if (!open_timer(front)) {
-        run_say(front, "no timer to watch %s: %s", what(front), strerror(errno));
+        char shown[WHAT_SIZE];
+        run_say(front, "no timer to watch %s: %s", what(front, shown), strerror(errno));
         run_front_leave(front, CLI_SYSTEM);
         return;
     }
@@ -195,9 +199,11 @@ static void lost(struct run_front *front, const char *why)
 {
     front->lost = front->tree.child > 0;
     if (front->state == RUN_RUNNING || front->state == RUN_ENDING) {
-        char shown[CLI_QUOTE_SIZE];
+        char shown[WHAT_SIZE];
+        char reason[CLI_QUOTE_SIZE];
         end_command(front, run_now_us() + front->options->grace_ms * US_PER_MS);
-        run_say(front, "%s is lost: %s; ending the command", what(front), cli_quote(why, shown));
+        run_say(front, "%s is lost: %s; ending the command", what(front, shown),
+            cli_quote(why, reason));
     }
 }
 
@@ -214,10 +220,11 @@ static void keeper_died(struct run_front *front)
         if (atomic_load(&front->link.shared->deadline_us) == RUN_NEVER) {
             lost(front, "the process that kept it was killed");
         } else {
+            char shown[WHAT_SIZE];
             run_say(front,
                 "the process that keeps %s was killed; unless the command ends "
                 "first, it is ended before the lease is over",
-                what(front));
+                what(front, shown));
         }
     }
 }
@@ -293,13 +300,14 @@ static void say_why_it_ends(struct run_front *front, int64_t deadline_us)
     const int64_t max_us = front->options->max_hold_ms * US_PER_MS;
     const int64_t end_us = atomic_load(&front->link.shared->held_us) + max_us;
     const int64_t slack_us = HOLD_SLACK_US + max_us / HOLD_SLACK_PARTS;
-    char shown[CLI_DURATION_SIZE];
+    char shown[WHAT_SIZE];
+    char limit[CLI_DURATION_SIZE];
     if (max_us > 0 && deadline_us + slack_us >= end_us) {
-        run_say(front, "the longest hold of %s (--max-hold %s) is over; ending the command",
-            what(front), cli_duration_show(front->options->max_hold_ms, shown));
+        run_say(front, "the longest hold of %s (--max-hold %s) is nearly over; ending the command",
+            what(front, shown), cli_duration_show(front->options->max_hold_ms, limit));
     } else {
-        run_say(
-            front, "%s is about to be lost: it cannot be renewed; ending the command", what(front));
+        run_say(front, "%s is about to be lost: it cannot be renewed; ending the command",
+            what(front, shown));
     }
 }
 

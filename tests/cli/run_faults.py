@@ -12,7 +12,7 @@ import signal
 import sys
 
 from scene import (
-    DEAF_TREE, READY, TREE, cases_in, expect, name_of, run_all, runs, scene_waits, until,
+    DEAF_TREE, READY, TREE, boottime, cases_in, expect, name_of, run_all, runs, scene_waits, until,
 )
 
 CASES = []
@@ -138,6 +138,31 @@ def who_kills_a_keeper_that_waits_ends_the_waiting(scene):
     expect(waiter.status(), 143, "exit status of the waiter")
     open(scene.path("stop"), "w").close()
     expect(holder.status(), 4, "exit status of the holder")
+
+
+# ===== The server, when the lock is to be released =====
+
+@case("redis")
+def release_that_fails_names_the_lock(scene):
+    run = scene.shell("--lease", "20", READY + "until [ -e stop ]; do sleep 0.01; done; exit 4")
+    scene.stage.server.kill()
+    open(scene.path("stop"), "w").close()
+    expect(run.status(), 4, "exit status")
+    wanted = "pawl run: the lock 'job' could not be released"
+    expect(run.said().startswith(wanted), True, f"a sentence: {run.said()}")
+    expect("it ends with its lease" in run.said(), True, f"the rest of it: {run.said()}")
+
+
+@case("redis")
+def who_interrupts_does_not_wait_for_a_server_that_is_stopped(scene):
+    scene.environment["PAWL_URL"] += "?timeout=10s"
+    run = scene.shell("--lease", "30", READY + "exec sleep 1000")
+    scene.freeze()
+    run.signal(signal.SIGINT)
+    begun = boottime()
+    expect(run.status(), 130, "exit status")
+    expect(boottime() - begun < 4, True, f"soon, and not after {boottime() - begun:.1f} s")
+    expect("could not be released" in run.said(), True, f"a sentence: {run.said()}")
 
 
 # ===== Both, or the command =====
