@@ -149,8 +149,26 @@ int cli_exit_of(pawl_status status)
     return CLI_SOFTWARE;
 }
 
+/* The library has one status for every refusal, so its words have to do. */
+static bool is_about_data(const char *sentence)
+{
+    static const char *const words[] = {" is not a lock", " is something else",
+        " keeps the lock of another name", ", its token counter, "};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strstr(sentence, words[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int cli_exit_for(pawl_status status, const char *sentence)
+{
+    return status == PAWL_REFUSED && is_about_data(sentence) ? CLI_DATA : cli_exit_of(status);
+}
+
 int cli_say_failure(pawl_status status)
 {
     cli_say("%s", pawl_last_error());
-    return cli_exit_of(status);
+    return cli_exit_for(status, pawl_last_error());
 }

@@ -13,6 +13,7 @@
 enum cli_exit {
     CLI_OK = 0,
     CLI_USAGE = 64,       /* the command line is wrong; nothing was locked */
+    CLI_DATA = 65,        /* the name is taken by something else; waiting does not help */
     CLI_UNAVAILABLE = 69, /* nobody answers, or the backend is not fit to keep locks */
     CLI_SOFTWARE = 70,    /* a defect of pawl */
     CLI_SYSTEM = 71,      /* this machine is out of processes, memory or descriptors */
@@ -36,6 +37,10 @@ int cli_say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* The library's last error, as a sentence. Gives the exit status for what a call answered. */
 int cli_say_failure(pawl_status status);
 int cli_exit_of(pawl_status status);
+
+/* The same where the sentence is known, which tells a name that is something else (CLI_DATA) from a
+ * backend that refuses for other reasons. */
+int cli_exit_for(pawl_status status, const char *sentence);
 
 /* Text made fit for a terminal: what cli_text_show() does, a URL's password as ***, cut with "..."
  * when it does not fit. Gives `out`. */

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-enum { EXIT_HELD = 0, EXIT_FREE = 1 };
+enum { EXIT_HELD = 0, EXIT_FREE = 1, WHY_SIZE = 2048 };
 
 static const char help[] =
     "usage: pawl show [--json] [--quiet] [--kind semaphore] NAME\n"
@@ -17,11 +17,12 @@ static const char help[] =
     "fair lock); or a semaphore: which permits are out, and how many are free.\n"
     "\n"
     "  --json       one JSON object\n"
-    "  -q, --quiet  print nothing, answer by the exit status\n"
-    "  --kind semaphore  it is one: when no permit is out, it cannot be told from other numbers\n"
+    "  -q, --quiet  print nothing, answer by the exit status; failures still say why\n"
+    "  --kind semaphore  it is one, and nothing else: one that is missing has 0 permits\n"
     "  --url URL    where the lock is; see pawl --help\n"
     "\n"
-    "Exit status 0 if it is held, 1 if it is free, 69 if nobody answers:\n"
+    "Exit status 0 if it is held, 1 if it is free, 65 if the name is something else, 69 if nobody\n"
+    "answers:\n"
     "  pawl show -q deploy && echo 'somebody is deploying'\n";
 
 static const char *const kinds[] = {"semaphore", NULL};
@@ -47,13 +48,31 @@ static void print(const struct cli_view *view, bool as_json)
     }
 }
 
+/* What is no lock may be a semaphore of which no permit is out: then it is a number. If it is
+ * not, what was wrong with it at first is the reason. Gives CLI_GO_ON, or the exit status. */
+static int look(pawl_client *client, const char *name, bool semaphore, struct cli_view *view_out)
+{
+    pawl_status status = semaphore ? cli_view_take_semaphore(client, name, view_out)
+                                   : cli_view_take(client, name, view_out);
+    char why[WHY_SIZE];
+    snprintf(why, sizeof why, "%s", pawl_last_error());
+    if (status == PAWL_REFUSED && !semaphore &&
+        cli_view_take_semaphore(client, name, view_out) == PAWL_OK) {
+        status = PAWL_OK;
+    }
+    if (status != PAWL_OK) {
+        cli_say("%s", why);
+        return cli_exit_for(status, why);
+    }
+    return CLI_GO_ON;
+}
+
 static int show(pawl_client *client, const char *name, const struct wanted *wanted)
 {
     struct cli_view view;
-    const pawl_status status = wanted->semaphore ? cli_view_take_semaphore(client, name, &view)
-                                                 : cli_view_take(client, name, &view);
-    if (status != PAWL_OK) {
-        return cli_say_failure(status);
+    const int looked = look(client, name, wanted->semaphore, &view);
+    if (looked != CLI_GO_ON) {
+        return looked;
     }
     if (!wanted->quiet) {
         print(&view, wanted->as_json);

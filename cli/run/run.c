@@ -69,10 +69,10 @@ static const char help[] =
     "\n"
     "Exit status: that of the command; 128+n if signal n ended it; else\n"
     "   64  the command line is wrong          75  the lock is busy (or -E)\n"
-    "   69  the backend cannot be reached,     76  the lock was lost, or about to be\n"
-    "       or is not fit to keep locks        77  wrong password, or a right is missing\n"
-    "   71  no processes or memory left       126  the command cannot be executed\n"
-    "                                         127  the command was not found\n";
+    "   65  the name is something else         76  the lock was lost, or about to be\n"
+    "   69  the backend cannot be reached,     77  wrong password, or a right is missing\n"
+    "       or is not fit to keep locks       126  the command cannot be executed\n"
+    "   71  no processes or memory left       127  the command was not found\n";
 
 static const char *const kinds[] = {
     "mutex", "fair", "read", "write", "spin", "plain", "semaphore:N", NULL};
