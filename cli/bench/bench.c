@@ -133,6 +133,10 @@ static int bench(struct bench_figures *figures, struct bench_traces *traces, boo
     pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
     options.guard = PAWL_GUARD_WARN;
     pawl_client *client = NULL;
+    const int checked = cli_backend_check();
+    if (checked != CLI_GO_ON) {
+        return checked;
+    }
     pawl_status status = pawl_client_open(bench_traces_url(traces), &options, &client);
     cli_url_forget();
     if (status != PAWL_OK) {

@@ -38,8 +38,44 @@ int cli_check_pattern(const char *pattern)
     return CLI_GO_ON;
 }
 
+static const char *url_of_environment(void)
+{
+    return cli_url() != NULL ? cli_url() : getenv("PAWL_URL");
+}
+
+void cli_backend_scheme(char scheme_out[CLI_SCHEME_SIZE])
+{
+    const char *url = url_of_environment();
+    snprintf(scheme_out, CLI_SCHEME_SIZE, "%.*s", url != NULL ? (int)strcspn(url, ":") : 4,
+        url != NULL ? url : "file");
+}
+
+int cli_backend_check(void)
+{
+    const char *url = url_of_environment();
+    if (url == NULL || url[0] != '\0') {
+        return CLI_GO_ON;
+    }
+    return cli_say_usage("%s is empty; %s, or leave it out to keep locks in files of this machine",
+        cli_url() != NULL ? "the URL of --url" : "PAWL_URL", "name a backend, as redis://host");
+}
+
+int cli_backend_check_shared(void)
+{
+    char scheme[CLI_SCHEME_SIZE];
+    cli_backend_scheme(scheme);
+    return strcasecmp(scheme, "memory") != 0
+               ? cli_backend_check()
+               : cli_say_usage("memory: is inside one process, and no other one sees its locks; "
+                               "name a Redis server, or files (file:///dir)");
+}
+
 int cli_backend_open(const pawl_client_options *options, pawl_client **client_out)
 {
+    const int result = cli_backend_check();
+    if (result != CLI_GO_ON) {
+        return result;
+    }
     pawl_status status = pawl_client_open(cli_url(), options, client_out);
     cli_url_forget();
     return status == PAWL_OK ? CLI_GO_ON : cli_say_failure(status);
@@ -49,15 +85,13 @@ int cli_backend_open_to_look(pawl_client **client_out)
 {
     pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
     options.guard = PAWL_GUARD_OFF;
-    return cli_backend_open(&options, client_out);
+    const int result = cli_backend_check_shared();
+    return result == CLI_GO_ON ? cli_backend_open(&options, client_out) : result;
 }
 
 void cli_backend_title(char title_out[CLI_BACKEND_TITLE_SIZE])
 {
-    const char *url = cli_url();
-    if (url == NULL) {
-        url = getenv("PAWL_URL");
-    }
+    const char *url = url_of_environment();
     if (url == NULL || url[0] == '\0') {
         snprintf(title_out, CLI_BACKEND_TITLE_SIZE, "file:/tmp/pawl-%ld", (long)geteuid());
         return;

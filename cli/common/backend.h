@@ -19,10 +19,21 @@ enum { CLI_NAME_SIZE_MAX = sizeof((pawl_entry *)0)->name - 1 };
 int cli_check_name(const char *name);
 int cli_check_pattern(const char *pattern);
 
+/* What keeps the locks, as the URL of the command line or of the environment has it: "redis". */
+enum { CLI_SCHEME_SIZE = 32 };
+void cli_backend_scheme(char scheme_out[CLI_SCHEME_SIZE]);
+
+/* Is there a URL that says something? Also if somebody else opens it. */
+int cli_backend_check(void);
+
+/* The same for a lock that others shall meet: `memory:` would exclude nobody. */
+int cli_backend_check_shared(void);
+
 /* CLI_GO_ON, or the exit status after a sentence. */
 int cli_backend_open(const pawl_client_options *options, pawl_client **client_out);
 
-/* The same for who only looks: also at a server that should not be given a lock to keep. */
+/* The same for who only looks at what others hold: also at a server that should not be given a lock
+ * to keep. */
 int cli_backend_open_to_look(pawl_client **client_out);
 
 /* Where the locks are, for people: the URL without secrets and options, safe to show. To be asked

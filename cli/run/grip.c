@@ -2,6 +2,7 @@
 /* Getting, keeping and giving back what is held; grip.h says what that may be. */
 #include "run/grip.h"
 
+#include "common/backend.h"
 #include "line/options.h"
 #include "line/say.h"
 
@@ -14,8 +15,7 @@
 
 enum {
     NOTES_MAX = 3, /* that wait to be heard */
-    SCHEME_SIZE = 32,
-    COUNTS = 5, /* of permits, before it is believed that there are more or fewer */
+    COUNTS = 5,    /* of permits, before it is believed that there are more or fewer */
 };
 
 /* ===== Callbacks ===== */
@@ -80,7 +80,7 @@ static void on_permit(pawl_semaphore *semaphore, pawl_status status, const pawl_
 static void on_log(pawl_log_level level, const char *message, void *arg)
 {
     const struct run_grip *grip = arg;
-    if (level == PAWL_LOG_WARNING && !grip->options->quiet) {
+    if (level == PAWL_LOG_WARNING) {
         run_link_talk(grip->link, RUN_NOTE, message, NOTES_MAX);
     }
 }
@@ -206,10 +206,9 @@ static pawl_status open_semaphore(struct run_grip *grip)
 
 static pawl_status open_single(struct run_grip *grip)
 {
-    char scheme[SCHEME_SIZE] = "file";
-    if (cli_url() != NULL) {
-        snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(cli_url(), ":"), cli_url());
-    }
+    char scheme[CLI_SCHEME_SIZE];
+    cli_backend_scheme(scheme);
+    grip->in_files = strcasecmp(scheme, "file") == 0;
     pawl_status status = open_client(grip, cli_url(), true, false);
     cli_url_forget();
     if (status == PAWL_OK && grip->options->permits > 0) {

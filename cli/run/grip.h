@@ -19,6 +19,7 @@ struct run_grip {
     pawl_lock *lock;           /* or */
     pawl_semaphore *semaphore; /* and, while it is held, */
     pawl_permit permit;
+    bool in_files;      /* and not on a server */
     int wake_fd;        /* -1: the client has one */
     int64_t held_us;    /* when it was had */
     pawl_status answer; /* of run_grip_start(), once `answered` */

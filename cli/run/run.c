@@ -197,9 +197,6 @@ static int choose_servers(struct run_options *options, char *list)
 /* What only a lock of one server can be. */
 static int check_redlock(const struct run_options *options, int kind)
 {
-    if (options->server_count == 0) {
-        return CLI_GO_ON;
-    }
     if (kind != PAWL_MUTEX) {
         return cli_say_usage("--redlock keeps locks of the kind mutex only; leave --kind out");
     }
@@ -294,7 +291,8 @@ int cli_run(int argc, char **argv)
         result = check_name(options.name);
     }
     if (result == CLI_GO_ON) {
-        result = check_redlock(&options, line.kind);
+        result = options.server_count > 0 ? check_redlock(&options, line.kind)
+                                          : cli_backend_check_shared();
     }
     if (result == CLI_GO_ON) {
         result = choose_command(&options, line.shell_line, &arguments);

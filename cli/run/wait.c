@@ -2,8 +2,9 @@
 /* The keeper while it waits for the lock. It asks once without waiting, which is all that most runs
  * need; then the library waits in the background, so that the front can be heard meanwhile. On a
  * terminal the front is told now and then who holds the lock; looking is a question to the backend,
- * so it is done less often after a while. If it is not waited for a holder but for servers, of
- * which too few can be reached or may vote, that is told once, on a terminal or not. */
+ * so it is done less often after a while. If it is not waited for a holder but for a server,
+ * or for several of which too few can be reached or may vote, that is told once, on a terminal or
+ * not. */
 #include "line/say.h"
 #include "run/keeper.h"
 #include "text/duration.h"
@@ -92,7 +93,8 @@ static bool unwanted(const struct run_keeper *keeper)
 static void tell_trouble(struct run_keeper *keeper, const char *trouble)
 {
     char text[RUN_TEXT_SIZE];
-    snprintf(text, sizeof text, "waiting for servers: %.*s", RUN_TEXT_SIZE - 32, trouble);
+    snprintf(text, sizeof text, "waiting for %s: %.*s",
+        keeper->options->server_count > 0 ? "servers" : "the server", RUN_TEXT_SIZE - 32, trouble);
     run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
 }
 
@@ -135,13 +137,18 @@ static int64_t wait_left_ms(const struct run_keeper *keeper)
     return left_ms > 0 ? left_ms : PAWL_TRY;
 }
 
-/* Servers of a majority that have restarted are refused for a while. */
+/* May it be another answer after a while? A full disk stays full. Servers of a majority that have
+ * restarted are refused for a while. */
+static bool is_temporary(const struct run_keeper *keeper, pawl_status status)
+{
+    return status == PAWL_BUSY || (status == PAWL_UNAVAILABLE && !keeper->grip.in_files) ||
+           (status == PAWL_REFUSED && keeper->options->server_count > 0);
+}
+
 pawl_status run_wait(struct run_keeper *keeper)
 {
     pawl_status status = run_grip_try(&keeper->grip);
-    const bool temporary = status == PAWL_BUSY || status == PAWL_UNAVAILABLE ||
-                           (status == PAWL_REFUSED && keeper->options->server_count > 0);
-    if (!temporary || wait_left_ms(keeper) == PAWL_TRY) {
+    if (!is_temporary(keeper, status) || wait_left_ms(keeper) == PAWL_TRY) {
         return status;
     }
     char trouble[RUN_TEXT_SIZE];
