@@ -59,6 +59,37 @@ void run_say(struct run_front *front, const char *format, ...)
     run_say_unsaid(front, 0);
 }
 
+/* All of it, or without what may be left out, or with its beginning cut: what comes last, when the
+ * waiting ends, is what people want to see. */
+static void fit(const char *text, char *out, size_t size)
+{
+    enum { HEAD_MIN = 20 };
+    const char *less = strchr(text, RUN_LESS);
+    const char *more = less != NULL ? strchr(less + 1, RUN_LESS) : NULL;
+    if (more == NULL) {
+        cli_quote_into(text, out, size);
+        return;
+    }
+    const char *tail = more + 1;
+    const size_t tail_size = strlen(tail);
+    const int head_size = (int)(less - text);
+    const int middle_size = (int)(more - less - 1);
+    if ((size_t)(head_size + middle_size) + tail_size < size) {
+        snprintf(out, size, "%.*s%.*s%s", head_size, text, middle_size, less + 1, tail);
+        return;
+    }
+    char head[LINE_SIZE];
+    const size_t room = size > tail_size + HEAD_MIN ? size - tail_size : size;
+    if ((size_t)head_size < room) {
+        snprintf(out, size, "%.*s", head_size, text);
+    } else {
+        snprintf(head, sizeof head, "%.*s", head_size, text);
+        cli_quote_into(head, out, room);
+    }
+    const size_t used = strlen(out);
+    snprintf(out + used, size - used, "%s", tail);
+}
+
 /* In the background the terminal belongs to somebody else.
  *
  * Cut to the width of the terminal, with room for the ^C that it echoes: a line that wraps could
@@ -71,7 +102,7 @@ void run_line_show(struct run_front *front, const char *text)
     char shown[LINE_SIZE];
     char line[LINE_SIZE + 32];
     const size_t room = columns() - ROOM_FOR_KEYS - strlen("pawl run: ");
-    cli_quote_into(text, shown, room < sizeof shown ? room : sizeof shown);
+    fit(text, shown, room < sizeof shown ? room : sizeof shown);
     snprintf(line, sizeof line, "\r\033[Kpawl run: %s", shown);
     put(line);
     front->line_shown = true;

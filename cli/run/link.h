@@ -18,7 +18,7 @@ enum run_word {
     RUN_HELD = 1, /* the lock is ours; with token, and the owner string as text */
     RUN_LOST,     /* it is not any more; why */
     RUN_FAILED,   /* it cannot be had; exit status and why */
-    RUN_HOLDER,   /* who has it meanwhile */
+    RUN_HOLDER,   /* who has it meanwhile, with RUN_LESS around what may be left out */
     RUN_NOTE,     /* a sentence for the user */
     RUN_PAUSED,   /* neither holding nor waiting */
     RUN_RELEASED, /* the lock is released, or was lost: an exit status */
@@ -28,7 +28,7 @@ enum run_word {
     RUN_RESUME,
 };
 
-enum { RUN_TEXT_SIZE = 1536 };
+enum { RUN_TEXT_SIZE = 1536, RUN_LESS = 0x1f };
 
 struct run_message {
     enum run_word word;

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -36,6 +37,11 @@ static void describe_holder(const pawl_entry *entry, char *out, size_t size)
     snprintf(out, size, "%s pid %" PRId64 "%s%s%s", cli_quote(entry->host, host), entry->pid,
         entry->command[0] != '\0' ? " (" : "", cli_quote(entry->command, command),
         entry->command[0] != '\0' ? ")" : "");
+}
+
+static const char *others(const pawl_entry *entry)
+{
+    return entry->kind == PAWL_READ ? " and maybe other readers" : "";
 }
 
 static void describe(
@@ -66,21 +72,75 @@ static void describe(
     if (entry->kind == PAWL_FAIR && entry->waiters > 0) {
         snprintf(queue, sizeof queue, "; %" PRId64 " in its queue", entry->waiters);
     }
-    snprintf(out, size, "'%s' is held by %s%s%s%s%s", name, holder,
-        entry->kind == PAWL_READ ? " and maybe other readers" : "", lease, queue, patience);
+    snprintf(out, size, "'%s' is held by %s%s%c%s%c%s%s", name, holder, others(entry), RUN_LESS,
+        lease, RUN_LESS, queue, patience);
 }
 
-/* Of several servers none is asked: one that is down would keep us. Permits are nobody's. */
-static void tell_holder(struct run_keeper *keeper)
+/* NULL: it is not known. Of several servers none is asked: one that is down would keep us. Permits
+ * are nobody's. */
+static const pawl_entry *look(const struct run_keeper *keeper)
 {
     static pawl_entry entry;
-    char text[RUN_TEXT_SIZE];
-    entry.size = sizeof entry;
     const struct run_grip *grip = &keeper->grip;
-    const bool known = keeper->options->server_count == 0 && grip->semaphore == NULL &&
-                       pawl_client_look(grip->clients[0], keeper->options->name, &entry) == PAWL_OK;
-    describe(keeper, known ? &entry : NULL, text, sizeof text);
+    entry.size = sizeof entry;
+    return keeper->options->server_count == 0 && grip->semaphore == NULL &&
+                   pawl_client_look(grip->clients[0], keeper->options->name, &entry) == PAWL_OK
+               ? &entry
+               : NULL;
+}
+
+static void tell_holder(struct run_keeper *keeper)
+{
+    char text[RUN_TEXT_SIZE];
+    describe(keeper, look(keeper), text, sizeof text);
     run_link_talk(keeper->link, RUN_HOLDER, text, 0);
+}
+
+/* Do we run under this very lock? The name could be that of another backend's lock, so who holds
+ * it must not be known to be somebody else. */
+static bool is_own(const struct run_keeper *keeper, const pawl_entry *entry)
+{
+    const char *name = getenv("PAWL_NAME");
+    const char *owner = getenv("PAWL_OWNER");
+    if (name == NULL || strcmp(name, keeper->options->name) != 0) {
+        return false;
+    }
+    return owner == NULL || entry == NULL || !entry->held || entry->kind == PAWL_READ ||
+           strncmp(entry->holder, owner, strlen(owner)) == 0;
+}
+
+/* What is said of a lock that was not had. */
+static void explain_busy(struct run_keeper *keeper)
+{
+    char name[CLI_QUOTE_SIZE];
+    char holder[3 * CLI_QUOTE_SIZE];
+    struct run_grip *grip = &keeper->grip;
+    const pawl_entry *entry = look(keeper);
+    cli_quote(keeper->options->name, name);
+    if (entry != NULL && entry->held) {
+        describe_holder(entry, holder, sizeof holder);
+        snprintf(grip->why, sizeof grip->why, "'%s' is held by %s%s", name, holder, others(entry));
+    }
+    if (is_own(keeper, entry)) {
+        const size_t used = strlen(grip->why);
+        snprintf(grip->why + used, sizeof grip->why - used,
+            "; this command runs under it already (PAWL_NAME)");
+    }
+}
+
+/* Nobody would ever get it: that is told once, on a terminal or not. */
+static void tell_own(struct run_keeper *keeper)
+{
+    char name[CLI_QUOTE_SIZE];
+    char text[RUN_TEXT_SIZE];
+    if (keeper->options->quiet || getenv("PAWL_NAME") == NULL || !is_own(keeper, look(keeper))) {
+        return;
+    }
+    snprintf(text, sizeof text,
+        "waiting for '%s', under which this command runs already (PAWL_NAME): it may be waiting "
+        "for its own end",
+        cli_quote(keeper->options->name, name));
+    run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
 }
 
 /* ===== Waiting ===== */
@@ -145,14 +205,26 @@ static bool is_temporary(const struct run_keeper *keeper, pawl_status status)
            (status == PAWL_REFUSED && keeper->options->server_count > 0);
 }
 
-pawl_status run_wait(struct run_keeper *keeper)
+static pawl_status try_and_wait(struct run_keeper *keeper)
 {
     pawl_status status = run_grip_try(&keeper->grip);
     if (!is_temporary(keeper, status) || wait_left_ms(keeper) == PAWL_TRY) {
         return status;
     }
+    if (status == PAWL_BUSY) {
+        tell_own(keeper);
+    }
     char trouble[RUN_TEXT_SIZE];
     snprintf(trouble, sizeof trouble, "%s", status != PAWL_BUSY ? keeper->grip.why : "");
     status = run_grip_start(&keeper->grip, wait_left_ms(keeper));
     return status == PAWL_OK ? await_answer(keeper, trouble) : status;
+}
+
+pawl_status run_wait(struct run_keeper *keeper)
+{
+    const pawl_status status = try_and_wait(keeper);
+    if (status == PAWL_BUSY && !keeper->options->quiet && !unwanted(keeper)) {
+        explain_busy(keeper);
+    }
+    return status;
 }

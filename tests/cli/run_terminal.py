@@ -237,6 +237,23 @@ def says_who_holds_it(scene, terminal):
     expect(any("is held by" in row for row in terminal.screen()), False, "the line is still there")
 
 
+@case("redis")
+def a_narrow_terminal_still_says_when_it_gives_up(scene, terminal):
+    holder = scene.shell("--lease", "20", READY + "until [ -e stop ]; do sleep 0.01; done")
+    whole = f"pawl run: 'job' is held by {socket.gethostname()} pid {holder.keeper()} (sh)"
+    tail = "; giving up in 59s"
+    terminal.resize(len(whole + tail) + 8, 24)
+    terminal.run("clear; pawl run -w 1m job -- echo mine")
+    line = [row for row in terminal.await_text("giving up in") if "is held by" in row][0]
+    if not re.fullmatch(re.escape(whole) + r"; giving up in [45][0-9]s", line.rstrip()):
+        raise AssertionError(f"it says {line!r}")
+    terminal.resize(60, 24)
+    until(lambda: any(re.search(r"^pawl run: .*\.\.\.; giving up in [0-9]+s", row)
+                      for row in terminal.screen()), "a line whose beginning is cut")
+    open(scene.path("stop"), "w").close()
+    await_line(terminal, "mine")
+
+
 @case("file")
 def quiet_says_nothing(scene, terminal):
     holder = scene.shell(READY + "until [ -e stop ]; do sleep 0.01; done")
