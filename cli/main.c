@@ -43,13 +43,13 @@ static int print_help(void)
         printf("  %-8s %s\n", commands[i].name, commands[i].summary);
     }
     fputs(help_tail, stdout);
-    return fflush(stdout) == 0 ? CLI_OK : CLI_SYSTEM;
+    return cli_output_end();
 }
 
 static int print_version(void)
 {
     printf("pawl %d.%d.%d\n", PAWL_VERSION_MAJOR, PAWL_VERSION_MINOR, PAWL_VERSION_PATCH);
-    return fflush(stdout) == 0 ? CLI_OK : CLI_SYSTEM;
+    return cli_output_end();
 }
 
 static int unknown_command(const char *name)

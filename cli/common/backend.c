@@ -5,7 +5,6 @@
 #include "line/options.h"
 #include "line/say.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,13 +126,4 @@ void cli_time_of_day(char time_out[CLI_TIME_SIZE], bool utc)
     }
     snprintf(time_out, CLI_TIME_SIZE, "%s.%03d%s", seconds, (int)(now.tv_nsec / 1000000),
         utc ? "Z" : "");
-}
-
-int cli_output_end(void)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
-        return CLI_OK;
-    }
-    cli_say("writing the result: %s", strerror(errno));
-    return CLI_SYSTEM;
 }

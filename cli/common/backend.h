@@ -49,7 +49,4 @@ int64_t cli_now_us(void);
 enum { CLI_TIME_SIZE = 40 };
 void cli_time_of_day(char time_out[CLI_TIME_SIZE], bool utc);
 
-/* Everything that was printed is out: CLI_OK, or a sentence and CLI_SYSTEM. */
-int cli_output_end(void);
-
 #endif

@@ -9,12 +9,12 @@ _pawl_options() {
     case $1 in
     '') echo '--url= --version --help' ;;
     run) echo '--no-wait --wait= --busy-exit= --lease= --max-hold= --grace= --kind= --redlock= ' \
-        '--quiet -c= --url= --help' ;;
+        '--quiet -n -w= -E= -q -c= --url= --help' ;;
     ls) echo '--json --names --url= --help' ;;
-    show) echo '--json --quiet --kind= --url= --help' ;;
+    show) echo '--json --quiet -q --kind= --url= --help' ;;
     watch) echo '--every= --for= --count= --json --url= --help' ;;
     top) echo '--every= --count= --sort= --url= --help' ;;
-    break) echo '--yes --url= --help' ;;
+    break) echo '--yes -y --url= --help' ;;
     doctor) echo '--strict --json --url= --help' ;;
     bench) echo '--seconds= --threads= --json --url= --help' ;;
     esac
@@ -100,7 +100,10 @@ _pawl_complete() {
         ((_pawl_operands > 1)) && [[ $_pawl_command == run ]] && return
         _pawl_offer "$(_pawl_options "$_pawl_command" | tr -d =)"
     elif [[ -z $_pawl_command ]]; then
-        _pawl_offer 'run ls show watch top break doctor bench'
+        _pawl_offer 'run ls show watch top break doctor bench help'
+    elif [[ $_pawl_command == help ]]; then
+        ((_pawl_operands > 0)) || _pawl_offer 'run ls show watch top break doctor bench'
+        compopt +o default 2>/dev/null
     elif [[ $_pawl_operands -eq 0 && $_pawl_command =~ ^(run|ls|show|watch|top|break)$ ]]; then
         _pawl_offer "$(_pawl_names)"
         compopt +o default 2>/dev/null

@@ -69,6 +69,9 @@ complete -c pawl -n __pawl_needs_command -a break -d 'take a lock away from whoe
 complete -c pawl -n __pawl_needs_command -a doctor -d 'is this server fit to keep locks?'
 complete -c pawl -n __pawl_needs_command -a bench -d 'measure what locks cost here'
 
+complete -c pawl -n __pawl_needs_command -a help -d 'explain pawl or a command'
+complete -c pawl -n '__pawl_needs_name help' -a 'run ls show watch top break doctor bench'
+
 complete -c pawl -n '__pawl_needs_name run ls show watch top break' -a '(__pawl_names)'
 
 complete -c pawl -n '__pawl_needs_name run' -s n -l no-wait -d 'do not wait'

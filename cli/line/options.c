@@ -312,7 +312,7 @@ int cli_options_parse(
         result = take_word(&parser);
         if (help_wanted) {
             fputs(syntax->help, stdout);
-            return fflush(stdout) == 0 ? CLI_OK : CLI_SYSTEM;
+            return cli_output_end();
         }
     }
     return result == CLI_GO_ON ? check(&parser) : result;

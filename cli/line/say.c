@@ -8,6 +8,7 @@
 #include "line/secret.h"
 #include "text/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -171,4 +172,13 @@ int cli_say_failure(pawl_status status)
 {
     cli_say("%s", pawl_last_error());
     return cli_exit_for(status, pawl_last_error());
+}
+
+int cli_output_end(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return CLI_OK;
+    }
+    cli_say("writing the result: %s", strerror(errno));
+    return CLI_SYSTEM;
 }

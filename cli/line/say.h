@@ -42,6 +42,9 @@ int cli_exit_of(pawl_status status);
  * backend that refuses for other reasons. */
 int cli_exit_for(pawl_status status, const char *sentence);
 
+/* Everything that was printed is out: CLI_OK, or a sentence and CLI_SYSTEM. */
+int cli_output_end(void);
+
 /* Text made fit for a terminal: what cli_text_show() does, a URL's password as ***, cut with "..."
  * when it does not fit. Gives `out`. */
 #define CLI_QUOTE_SIZE 160

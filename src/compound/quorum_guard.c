@@ -58,12 +58,14 @@ static void describe(const struct pawl__standing *standing, char *out, size_t si
     } else if (left_us > 0 && standing->durable) {
         snprintf(out, size,
             "is durable, but its data is new, so holds may be forgotten, and it does not vote for "
-            "%lld s more (it would with restart_guard 'warn')",
+            "%lld s more (it would with restart_guard 'warn' of the lock's options in C)",
             seconds);
     } else if (left_us > 0) {
         snprintf(out, size,
             "has restarted and may have forgotten holds, so it does not vote for %lld s more (it "
-            "would with appendfsync always, or restart_guard 'warn')",
+            "would with appendfsync always, with ?durable=1 in its URL, or, in C, with "
+            "restart_guard "
+            "'warn')",
             seconds);
     } else {
         snprintf(out, size, "is a replica");

@@ -67,7 +67,11 @@ def fish(stage, line):
 
 def check_offers(shell, stage, options):
     """What both shells must offer."""
-    assert sorted(shell(stage, "pawl ")) == sorted(commands_of(options)), shell(stage, "pawl ")
+    commands = sorted(commands_of(options))
+    assert sorted(shell(stage, "pawl ")) == sorted(commands + ["help"]), shell(stage, "pawl ")
+    assert sorted(shell(stage, "pawl help ")) == commands, shell(stage, "pawl help ")
+    missing = {"-n", "-w", "-E", "-q", "-c"} - set(shell(stage, "pawl run -"))
+    assert not missing, f"{shell.__name__} does not offer {missing} for run"
     assert shell(stage, "pawl do") == ["doctor"], shell(stage, "pawl do")
     for command in commands_of(options):
         offered = shell(stage, f"pawl {command} --")
@@ -128,7 +132,9 @@ def test_zsh(options):
                     terminal.await_text(word)
                 terminal.press("C-u")
 
-            offered("pawl ", *commands_of(options))
+            offered("pawl ", "help", *commands_of(options))
+            offered("pawl help ", *commands_of(options))
+            offered("pawl run -", "-n", "-w", "-E", "-q", "-c")
             for command in commands_of(options):
                 offered(f"pawl {command} --", *options_of(options, command))
             offered("pawl top --sort ", "waiters", "held", "rate", "name")

@@ -339,6 +339,7 @@ static pawl_status examine_replicas(const struct pawl__examination *examination)
 static pawl_status examine_clients(const struct pawl__examination *examination)
 {
     const int64_t used = number(examination, "connected_clients");
+    const char *word_used = used == 1 ? "connection" : "connections";
     struct pawl__info_value limit = pawl__examination_info(examination, "maxclients");
     if (limit.text == NULL && examination->known[PAWL__SETTING_MAXCLIENTS]) {
         const char *text = examination->settings[PAWL__SETTING_MAXCLIENTS];
@@ -347,14 +348,13 @@ static pawl_status examine_clients(const struct pawl__examination *examination)
     const int64_t most = pawl__info_number(limit);
     if (most == 0) {
         return tell(examination, PAWL_FIT, "clients",
-            pawl__format("%lld connections; how many it takes may not be asked (CONFIG GET "
-                         "maxclients)",
-                (long long)used),
+            pawl__format("%lld %s; how many it takes may not be asked (CONFIG GET maxclients)",
+                (long long)used, word_used),
             NULL);
     }
     const bool little = most - used < most / ROOM_SHARE;
     return tell(examination, little ? PAWL_WARNING : PAWL_FIT, "clients",
-        pawl__format("%lld connections of %lld (maxclients)", (long long)used, (long long)most),
+        pawl__format("%lld %s of %lld (maxclients)", (long long)used, word_used, (long long)most),
         little ? pawl__format("raise maxclients, or find out who keeps so many connections open")
                : NULL);
 }
