@@ -38,6 +38,13 @@ static const char *rights_of(enum pawl__op_kind kind)
                                       : NULL;
 }
 
+/* Is it a command that is denied, and not a key or a password? */
+static bool is_about_command(const char *text, size_t text_size)
+{
+    return pawl__redis_error_is_denial(text, text_size) &&
+           memmem(text, text_size, "key", 3) == NULL;
+}
+
 /* The sentence about a denial, with the line that ends it. NULL: there is none. */
 static char *denial(const struct pawl__op *op, const char *grant)
 {
@@ -47,8 +54,9 @@ static char *denial(const struct pawl__op *op, const char *grant)
         return NULL;
     }
     pawl__printable(op->place->name, op->place->name_size, shown, sizeof shown);
-    return pawl__format("lock '%s': the user may not %s it; add the rights with: %s %s", shown,
-        op->kind == PAWL__OP_BREAK ? "break" : "inspect", grant, rights);
+    return pawl__format("lock '%s': the server's access list forbids the user to %s it; add the "
+                        "rights with: %s %s",
+        shown, op->kind == PAWL__OP_BREAK ? "break" : "inspect", grant, rights);
 }
 
 static void take_error(
@@ -67,7 +75,7 @@ static void take_error(
     op->status = verdict.status;
     op->again = verdict.again;
     op->error = verdict.sentence;
-    char *line = verdict.status == PAWL_DENIED ? denial(op, context->grant) : NULL;
+    char *line = is_about_command(text, text_size) ? denial(op, context->grant) : NULL;
     if (line != NULL) {
         pawl__free(op->error);
         op->error = line;
