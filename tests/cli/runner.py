@@ -41,8 +41,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # For the commands of a case. `hold` and `queue` start programs that hold a lock or wait for it, and
 # come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind. `let_go`
 # ends them all, `let_go_of NAME` one. `until_true` waits for a condition. `redis` is redis-cli on
-# the case's server. `three_servers` starts three more, which `servers` names by their URLs, and
-# `durable` with the promise that they lose nothing; `server_pid 2` is the process of one of them.
+# the case's server, $DOCS the directory of the manual. `three_servers` starts three more, which
+# `servers` names by their URLs, and `durable` with the promise that they lose nothing;
+# `server_pid 2` is the process of one of them.
 PRELUDE = r"""
 until_true() {
     local end=$((SECONDS + 20))

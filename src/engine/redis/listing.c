@@ -10,6 +10,7 @@
 #include "engine/redis/errors.h"
 #include "engine/redis/lua_scripts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PAGE_COUNT "500" /* keys that the server looks at for one page */
@@ -257,7 +258,25 @@ pawl_status pawl__redis_look(struct pawl__console *console, const char *name, si
     return status;
 }
 
-pawl_status pawl__redis_look_result(enum pawl__key_kind kind, const char *name, size_t name_size)
+/* The line that lets the user see a key, if its name can stand for a pattern as it is. */
+static pawl_status hidden(const char *name, size_t name_size, const char *shown, const char *grant)
+{
+    char pattern[SHOWN_SIZE + 1];
+    char word[4 * SHOWN_SIZE];
+    const bool as_it_is = name_size == strlen(shown) && memcmp(name, shown, name_size) == 0 &&
+                          strpbrk(shown, "*?[]^\\") == NULL;
+    if (!as_it_is) {
+        return pawl__fail(PAWL_DENIED,
+            "the user may not see the key '%s'; add a pattern for it with: %s '~PATTERN'", shown,
+            grant);
+    }
+    snprintf(pattern, sizeof pattern, "~%s", shown);
+    return pawl__fail(PAWL_DENIED, "the user may not see the key '%s'; add the right with: %s %s",
+        shown, grant, pawl__shell_word(pattern, word, sizeof word));
+}
+
+pawl_status pawl__redis_look_result(
+    enum pawl__key_kind kind, const char *name, size_t name_size, const char *grant)
 {
     char shown[SHOWN_SIZE];
     pawl__printable(name, name_size, shown, sizeof shown);
@@ -268,8 +287,7 @@ pawl_status pawl__redis_look_result(enum pawl__key_kind kind, const char *name, 
     case PAWL__KEY_OTHER:
         return pawl__fail(PAWL_REFUSED, "the key '%s' exists and is not a lock", shown);
     case PAWL__KEY_HIDDEN:
-        return pawl__fail(PAWL_DENIED,
-            "the user may not see the key '%s'; add the right to read it with ACL SETUSER", shown);
+        return hidden(name, name_size, shown, grant);
     case PAWL__KEY_UNASKED:
         break;
     }

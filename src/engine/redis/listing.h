@@ -19,6 +19,7 @@ pawl_status pawl__redis_list(struct pawl__console *console, struct pawl__host *h
  * there is a lock to be shown, and sets the last error if not. */
 pawl_status pawl__redis_look(struct pawl__console *console, const char *name, size_t name_size,
     pawl_entry *entry_out, enum pawl__key_kind *kind_out);
-pawl_status pawl__redis_look_result(enum pawl__key_kind kind, const char *name, size_t name_size);
+pawl_status pawl__redis_look_result(
+    enum pawl__key_kind kind, const char *name, size_t name_size, const char *grant);
 
 #endif

@@ -188,7 +188,9 @@ pawl_status pawl__looking_look(
     struct errand errand = {
         .run = run_look, .name = name, .name_size = name_size, .entry_out = entry_out};
     const pawl_status status = run(looking, &errand);
-    return status == PAWL_OK ? pawl__redis_look_result(errand.kind, name, name_size) : status;
+    return status == PAWL_OK
+               ? pawl__redis_look_result(errand.kind, name, name_size, looking->config->grant)
+               : status;
 }
 
 /* A server that does not even greet us has been examined, too. */
