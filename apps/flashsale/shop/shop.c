@@ -187,6 +187,26 @@ static void send_away(struct order *order, enum entry entry)
     end_order(order);
 }
 
+void seller_answer_before(struct seller *seller)
+{
+    struct order *order = seller->before;
+    if (order != NULL) {
+        seller->before = NULL;
+        end_order(order);
+    }
+}
+
+/* If the next order is inside already it must not be kept waiting: to answer a customer takes
+ * longer than one thinks, for a thread has to be woken. Redis gets its question first. */
+static void end_or_leave_for_later(struct seller *seller, struct order *order)
+{
+    if (crew_has_next(seller)) {
+        seller->before = order;
+    } else {
+        end_order(order);
+    }
+}
+
 static void sell_and_leave(struct seller *seller, struct order *order)
 {
     const struct strategy *strategy = order->strategy;
@@ -195,6 +215,7 @@ static void sell_and_leave(struct seller *seller, struct order *order)
     const int locks = strategy->enter != NULL || strategy->enter_async != NULL ? 1 : 0;
     tally_inside(&order->shop->tally, locks);
     if (strategy->sell != NULL) {
+        seller_answer_before(seller);
         strategy->sell(seller, order);
     } else {
         sell_naively(seller, order);
@@ -203,7 +224,7 @@ static void sell_and_leave(struct seller *seller, struct order *order)
         strategy->leave(seller, order);
     }
     tally_inside(&order->shop->tally, -locks);
-    end_order(order);
+    end_or_leave_for_later(seller, order);
 }
 
 static void run_inside(struct seller *seller, struct task *task)
