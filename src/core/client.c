@@ -130,7 +130,7 @@ static void on_reconnected(struct pawl__host *host)
 static void on_attend(struct pawl__host *host)
 {
     if (!pawl__attends) {
-        pawl__keeper_kick(client_of(host));
+        pawl__keeper_attend(client_of(host));
     }
 }
 
