@@ -160,9 +160,12 @@ static void decode(const char *text, char *out)
 {
     char *end = out;
     for (; *text != '\0'; text++) {
-        const bool escaped = text[0] == '%' && digit_of(text[1]) >= 0 && digit_of(text[2]) >= 0;
-        *end++ = escaped ? (char)(digit_of(text[1]) * 16 + digit_of(text[2])) : *text;
-        text += escaped ? 2 : 0;
+        if (text[0] == '%' && digit_of(text[1]) >= 0 && digit_of(text[2]) >= 0) {
+            *end++ = (char)(digit_of(text[1]) * 16 + digit_of(text[2]));
+            text += 2;
+        } else {
+            *end++ = *text;
+        }
     }
     *end = '\0';
 }

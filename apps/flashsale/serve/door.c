@@ -152,9 +152,13 @@ static enum MHD_Result send_answer(struct request *request)
             MHD_create_response_from_buffer(answer->size, answer->text, MHD_RESPMEM_MUST_FREE);
         answer->text = NULL;
     } else if (response == NULL) {
-        /* The library does not write to it. */
-        void *fixed = (void *)(uintptr_t)answer->fixed;
-        response = MHD_create_response_from_buffer(answer->size, fixed, MHD_RESPMEM_PERSISTENT);
+        /* The library does not write to it, though it takes no pointer to const. */
+        const union {
+            const char *text;
+            void *buffer;
+        } fixed = {.text = answer->fixed};
+        response =
+            MHD_create_response_from_buffer(answer->size, fixed.buffer, MHD_RESPMEM_PERSISTENT);
     }
     if (response == NULL) {
         return MHD_NO;
@@ -294,6 +298,7 @@ int door_listen(const char *address, int *port, char *why, size_t why_size)
     freeaddrinfo(found);
     struct sockaddr_storage own;
     socklen_t own_size = sizeof own;
+    memset(&own, 0, sizeof own);
     if (result != 0 || listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&own, &own_size) != 0) {
         if (errno == EADDRINUSE) {

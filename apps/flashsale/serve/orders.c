@@ -122,21 +122,21 @@ static void answer_sold(struct request *request)
 /* Status and error of each end that is no sale. */
 static const struct {
     unsigned status;
+    bool retry;
     const char *error;
     const char *detail; /* unless the order's why says more */
-    bool retry;
 } refusals[] = {
-    [ORDER_SOLD_OUT] = {MHD_HTTP_CONFLICT, "sold out", "fewer are left than were ordered", false},
-    [ORDER_BUSY] = {MHD_HTTP_SERVICE_UNAVAILABLE, "busy",
-        "others were before you for longer than --wait; try again", true},
-    [ORDER_UNKNOWN_ITEM] = {MHD_HTTP_NOT_FOUND, "unknown item",
-        "nobody has set its stock; PUT /items/{id} {\"stock\":1000} does", false},
-    [ORDER_REFUSED] = {MHD_HTTP_CONFLICT, "refused", "", false},
-    [ORDER_UNAVAILABLE] = {MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-        "Redis does not answer; nothing was sold. Try again soon", true},
-    [ORDER_UNKNOWN] = {MHD_HTTP_SERVICE_UNAVAILABLE, "unknown",
-        "Redis did not confirm the order; the audit knows", false},
-    [ORDER_FAILED] = {MHD_HTTP_INTERNAL_SERVER_ERROR, "failed", "", false},
+    [ORDER_SOLD_OUT] = {MHD_HTTP_CONFLICT, false, "sold out", "fewer are left than were ordered"},
+    [ORDER_BUSY] = {MHD_HTTP_SERVICE_UNAVAILABLE, true, "busy",
+        "others were before you for longer than --wait; try again"},
+    [ORDER_UNKNOWN_ITEM] = {MHD_HTTP_NOT_FOUND, false, "unknown item",
+        "nobody has set its stock; PUT /items/{id} {\"stock\":1000} does"},
+    [ORDER_REFUSED] = {MHD_HTTP_CONFLICT, false, "refused", ""},
+    [ORDER_UNAVAILABLE] = {MHD_HTTP_SERVICE_UNAVAILABLE, true, "unavailable",
+        "Redis does not answer; nothing was sold. Try again soon"},
+    [ORDER_UNKNOWN] = {MHD_HTTP_SERVICE_UNAVAILABLE, false, "unknown",
+        "Redis did not confirm the order; the audit knows"},
+    [ORDER_FAILED] = {MHD_HTTP_INTERNAL_SERVER_ERROR, false, "failed", ""},
 };
 
 static void answer_order(struct request *request)

@@ -6,6 +6,7 @@
 #include "shop/shop.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,14 +24,14 @@ const struct strategy strategy_none = {
 static bool mutex_open(struct shop *shop, void **state_out, char *why, size_t why_size)
 {
     (void)shop;
-    (void)why;
-    (void)why_size;
     pthread_mutex_t *mutex = malloc(sizeof *mutex);
-    if (mutex != NULL) {
-        pthread_mutex_init(mutex, NULL);
+    if (mutex == NULL) {
+        snprintf(why, why_size, "out of memory");
+        return false;
     }
+    pthread_mutex_init(mutex, NULL);
     *state_out = mutex;
-    return mutex != NULL;
+    return true;
 }
 
 static void mutex_close(struct shop *shop, void *state)
