@@ -116,7 +116,7 @@ def a_split_item_shows_its_segments(stage):
 
 @case
 def strategies_and_results(stage):
-    shop = stage.serve(stage.redis())
+    shop = stage.serve(stage.redis(), "--allow-faults")
     rows = shop.ask("/strategies").json
     expect_true(set(OWN) <= {row["name"] for row in rows}, f"strategies: {rows}")
     for row in rows:
@@ -129,6 +129,23 @@ def strategies_and_results(stage):
     expect(shop.ask("/results").json, {"pawl": row, "pawl, a stop": row}, "both results")
     expect_error(shop.ask("/results/magic", "PUT", row), 404, "unknown strategy", "no such row")
     expect_error(shop.ask("/results/pawl", "PUT", "[]"), 400, "bad request", "no object")
+    for under in ("x" * 65, "%ff"):
+        answer = shop.ask(f"/results/pawl?under={under}", "PUT", row)
+        expect_error(answer, 400, "bad request", f"under {under}")
+    expect(set(shop.ask("/results").json), {"pawl", "pawl, a stop"}, "nothing of these")
+
+
+@case
+def results_are_for_those_who_allow_them(stage):
+    """What stands side by side on the page is the demonstration's, and not for anybody to change."""
+    redis = stage.redis()
+    shop = stage.serve(redis)
+    for name in ("pawl", "magic"):
+        answer = shop.ask(f"/results/{name}", "PUT", {"sold": 1})
+        expect_error(answer, 403, "forbidden", name)
+        expect_true("--allow-faults" in answer.json["detail"], f"the remedy: {answer}")
+    expect(shop.ask("/results").json, {}, "GET is for everybody")
+    expect(redis.cli("exists", "shop:results"), "0", "nothing was stored")
 
 
 @case
@@ -269,7 +286,7 @@ def an_item_is_never_a_segment_of_another(stage):
 
 @case
 def no_item_is_in_the_way_of_the_results(stage):
-    shop = stage.serve(stage.redis())
+    shop = stage.serve(stage.redis(), "--allow-faults")
     expect(shop.ask("/results/pawl", "PUT", {"sold": 1}).status, 200, "PUT of a result")
     expect(shop.put("results", stock=5)["stock"], 5, "an item of that name")
     expect(shop.ask("/results").json, {"pawl": {"sold": 1}}, "the results")

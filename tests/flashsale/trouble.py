@@ -104,7 +104,7 @@ def clients_that_went_away_cost_nothing(stage):
 @case
 def redis_goes_away_and_comes_back(stage):
     redis = stage.redis("--appendonly", "yes", "--appendfsync", "always")
-    shop = stage.serve(redis, "--wait", "1s")
+    shop = stage.serve(redis, "--wait", "1s", "--allow-faults")
     shop.put("10001", stock=50)
     strategies = ("pawl", "pawl-handoff", "process-mutex", "atomic", "none")
     for strategy in strategies:

@@ -53,7 +53,8 @@ static const char help[] =
     "  --slow-at N:DUR     takes so long over this order\n"
     "  --in-gap            these strike between two commands that should be one, where the\n"
     "                      strategy has such a gap (setnx-expire, owner-check)\n"
-    "  --allow-faults      the same by POST /faults/{die,stop,slow}[?for=3s&in=gap]\n"
+    "  --allow-faults      the same by POST /faults/{die,stop,slow}[?for=3s&in=gap]; and the page\n"
+    "                      shows results that are PUT to /results/{strategy}\n"
     "  --control PATH      where faults of servers are asked for: the socket of `flashsale up`\n"
     "  --stack SIZE        of the process in which setnx-recursive recurses (as it is)\n";
 
