@@ -19,22 +19,31 @@ static struct order *order_of(struct task *task)
 
 /* ===== Its life ===== */
 
+static bool read_place(
+    const char *option, const char *url, struct redis_place *place_out, char *why, size_t why_size)
+{
+    char sentence[200];
+    const bool good = redis_place_parse(url, place_out, sentence, sizeof sentence);
+    if (!good) {
+        snprintf(why, why_size, "%s: %s", option, sentence);
+    }
+    return good;
+}
+
 static bool read_places(struct shop *shop, char *why, size_t why_size)
 {
-    if (!redis_place_parse(shop->settings.redis_url, &shop->stock_place, why, why_size)) {
+    const struct shop_settings *settings = &shop->settings;
+    if (!read_place("--redis", settings->redis_url, &shop->stock_place, why, why_size)) {
         return false;
     }
-    for (size_t i = 0; i < shop->settings.segment_url_count; i++) {
-        if (!redis_place_parse(
-                shop->settings.segment_urls[i], &shop->segment_places[i], why, why_size)) {
+    for (size_t i = 0; i < settings->segment_url_count; i++) {
+        struct redis_place *place = &shop->segment_places[i];
+        if (!read_place("--segments-on", settings->segment_urls[i], place, why, why_size)) {
             return false;
         }
     }
-    if (shop->settings.lock_url != NULL) {
-        snprintf(shop->lock_url, sizeof shop->lock_url, "%s", shop->settings.lock_url);
-    } else {
-        redis_place_url(&shop->stock_place, LOCK_DB, shop->lock_url, sizeof shop->lock_url);
-    }
+    redis_place_url(&shop->stock_place, LOCK_DB, shop->own_lock_url, sizeof shop->own_lock_url);
+    shop->lock_url = settings->lock_url != NULL ? settings->lock_url : shop->own_lock_url;
     return true;
 }
 
