@@ -227,6 +227,67 @@ def send_away(redis, shop):
 
 
 @case
+def sigterm_sends_away_whatever_they_wait_for(stage):
+    """Also those who wait inside a lock's own call, and those who stand behind them in the queue."""
+    strategies = ("process-mutex", "setnx-sleep", "setnx-recursive", "renewed", "split", "redlock",
+                  "pawl-multi", "pawl-fair")
+
+    def run(number):
+        redis, arguments = stage.redis(), ["--sellers", "3"]
+        if strategies[number] in ("redlock", "pawl-multi"):
+            # With a short lease, servers that are new vote soon.
+            servers = ",".join(stage.redis().url() for _ in range(3))
+            arguments += ["--quorum", servers, "--lease", "500ms"]
+        shop = stage.serve(redis, "--strategy", strategies[number], "--wait", "60s", "--slow-at",
+                           "1:2500ms", "--grace", "300ms", *arguments)
+        try:
+            send_away(redis, shop)
+        except Exception as error:
+            raise AssertionError(f"{strategies[number]}: {error} {shop.said()}") from error
+
+    stages.together(len(strategies), run)
+
+
+@case
+def sigterm_interrupts_a_renewal_that_never_sells(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "renew-inline", "--wait", "60s", "--grace", "100ms")
+    shop.put("10001", stock=10)
+    order = stages.in_background(shop.order, "10001")
+    until(lambda: lock_is_held(redis), "it renews")
+    begin = time.monotonic()
+    shop.signal(signal.SIGTERM)
+    expect(order.result(20).status, 503, "the order")
+    expect(shop.wait(), 0, f"exit status: {shop.said()}")
+    expect_true(time.monotonic() - begin < 3, "it ends soon")
+
+
+@case
+def sigterm_does_not_wait_for_a_redis_that_is_frozen(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "none")
+    shop.put("10001", stock=5)
+    streams = []
+    for number in range(10):
+        stream = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=60)
+        stream.request("GET", f"/events?item=item{number}")
+        streams.append((stream, stream.getresponse()))
+    redis.process.signal(signal.SIGSTOP)
+    questions = [stages.in_background(shop.ask, "/items/10001", "GET", None, None, 60)
+                 for _ in range(40)]
+    until(lambda: any(question.done() for question in questions), "they are being answered")
+    begin = time.monotonic()
+    shop.signal(signal.SIGTERM)
+    expect(shop.wait(60), 0, f"exit status: {shop.said()}")
+    expect_true(time.monotonic() - begin < 12, f"it took {time.monotonic() - begin:.1f} s")
+    redis.process.signal(signal.SIGCONT)
+    answers = [question.result(20) for question in questions]
+    expect({answer.status for answer in answers}, {503}, "the answers")
+    for stream, _ in streams:
+        stream.close()
+
+
+@case
 def sigterm_ends_streams_and_kept_connections(stage):
     shop = stage.serve(stage.redis())
     stream = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=10)

@@ -199,9 +199,7 @@ static void take(struct request *request)
 {
     struct order *order = &request->order;
     if (door_is_shut(request->door)) {
-        answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "closing",
-            "this instance is closing; nothing was sold. Try again at another");
-        request->answer.retry_after_s = 1;
+        answer_closing(request);
         return;
     }
     order->arrived_us = now_us();

@@ -39,7 +39,11 @@ static void run_at_desk(struct seller *seller, struct task *task)
     struct request *request =
         (struct request *)(void *)((char *)task - offsetof(struct request, task));
     void (*run)(struct seller *, struct request *) = request->at_desk;
-    run(seller, request);
+    if (door_is_shut(request->door)) {
+        answer_closing(request);
+    } else {
+        run(seller, request);
+    }
     request_finish(request);
 }
 
@@ -113,6 +117,13 @@ void answer_error(
 void answer_unavailable(struct request *request, const char *sentence)
 {
     answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable", "Redis %s", sentence);
+    request->answer.retry_after_s = 1;
+}
+
+void answer_closing(struct request *request)
+{
+    answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "closing",
+        "this instance is closing; nothing was done. Try again at another");
     request->answer.retry_after_s = 1;
 }
 

@@ -69,7 +69,8 @@ void request_later(struct request *request);
 /* From any thread: the answer is there. The request is gone soon after. */
 void request_finish(struct request *request);
 
-/* Suspend it, and have this done at the desk; `run` answers, the rest is done here. */
+/* Suspend it, and have this done at the desk; `run` answers, the rest is done here. Whoever is
+ * still in the queue when the door is shut is told so: Redis may be slow, and the queue long. */
 void request_at_desk(
     struct request *request, void (*run)(struct seller *seller, struct request *request));
 
@@ -94,6 +95,9 @@ void answer_fixed(struct request *request, const char *type, const char *text, s
 
 /* 503, and nobody knows when Redis is back. The sentence says what Redis did, behind its name. */
 void answer_unavailable(struct request *request, const char *sentence);
+
+/* 503: we are about to end, and nothing was done. */
+void answer_closing(struct request *request);
 
 #define TYPE_JSON "application/json"
 #define TYPE_TEXT "text/plain; charset=utf-8"

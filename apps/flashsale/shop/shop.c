@@ -10,7 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { INSIDE_MS_MAX = 5000 }; /* how long shop_finish() waits for orders that are inside */
+enum {
+    INSIDE_MS_MAX = 5000, /* how long shop_finish() waits for orders that are inside */
+    CANCEL_MS = 200,      /* how often it tells those who wait meanwhile */
+};
 
 static struct order *order_of(struct task *task)
 {
@@ -106,18 +109,25 @@ static bool wait_for_empty_hands(struct shop *shop, int64_t limit_ms)
     return empty;
 }
 
-bool shop_finish(struct shop *shop, int64_t grace_ms)
+static void cancel_waits(struct shop *shop)
 {
-    if (wait_for_empty_hands(shop, grace_ms)) {
-        return true;
-    }
-    atomic_store(&shop->closing, true);
     for (size_t i = 0; strategies[i] != NULL; i++) {
         if (atomic_load(&shop->uses[i].open) && strategies[i]->cancel != NULL) {
             strategies[i]->cancel(shop, shop->uses[i].state);
         }
     }
-    return wait_for_empty_hands(shop, INSIDE_MS_MAX);
+}
+
+bool shop_finish(struct shop *shop, int64_t grace_ms)
+{
+    bool empty = wait_for_empty_hands(shop, grace_ms);
+    atomic_store(&shop->closing, true);
+    /* More than once: an order may begin to wait just after the others were told. */
+    for (int64_t ms = 0; ms < INSIDE_MS_MAX && !empty; ms += CANCEL_MS) {
+        cancel_waits(shop);
+        empty = wait_for_empty_hands(shop, CANCEL_MS);
+    }
+    return empty;
 }
 
 void shop_close(struct shop *shop)
@@ -223,6 +233,11 @@ static void run_inside(struct seller *seller, struct task *task)
 static void run_from_start(struct seller *seller, struct task *task)
 {
     struct order *order = order_of(task);
+    if (shop_is_closing(order->shop)) {
+        snprintf(order->why, sizeof order->why, "this instance is closing; nothing was sold");
+        send_away(order, ENTRY_UNAVAILABLE);
+        return;
+    }
     if (!shop_prepare(order->shop, order->strategy, order->why, sizeof order->why)) {
         send_away(order, ENTRY_FAILED);
         return;

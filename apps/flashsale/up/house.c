@@ -270,6 +270,9 @@ static void ask_shops_to_end(struct house *house)
 
 void house_close(struct house *house)
 {
+    if (house->control_fd >= 0) { /* a shop that asks for a fault now must not wait for an answer */
+        close(house->control_fd);
+    }
     struct process *first_shop = &house->shops[0].process;
     size_t index = 0;
     for (struct process *process = next_process(house, &index); process;
@@ -282,9 +285,6 @@ void house_close(struct house *house)
         process_free(process);
     }
     forwarder_close(house->forwarder);
-    if (house->control_fd >= 0) {
-        close(house->control_fd);
-    }
     if (house->dir[0] && !house->settings.keep_dir) {
         workdir_remove(house->dir);
     } else if (house->dir[0]) {
