@@ -234,6 +234,10 @@ def numbers_that_make_no_sense(stage):
     shop.put("10001", stock=5)
     for quantity in ("0", "-1", "1000001", "99999999999999999999", "1.5", "x", "", " 1", "0x10"):
         expect_error(shop.order("10001", quantity=quantity), 400, "bad request", quantity)
+    for query in ("quantity", "quantity&user=u", "quantty=3", "Quantity=3", "user", "strategy"):
+        answer = shop.ask(f"/items/10001/orders?{query}", "POST")
+        expect_error(answer, 400, "bad request", f"?{query}")
+    expect(shop.item("10001")["stock"], 5, "nothing was sold by mistake")
     for quantity in (0, -1, 1000001, 1e30, 1.5, "1", None, True, [1]):
         answer = shop.ask("/items/10001/orders", "POST", {"quantity": quantity})
         expect_error(answer, 400, "bad request", f"{quantity!r}")
