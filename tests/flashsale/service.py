@@ -359,7 +359,7 @@ def the_command_line(stage):
     expect(code, 69, "a port that is in use")
     expect_true(f"port {shop.port}" in err and "in use" in err and "--port" in err, err)
     code, out, err = stage.run("serve", "--port", "0", "--bind", "here", "--redis", redis.url())
-    expect_true(code == 69 and "--bind" in err, err)
+    expect_true(code == 64 and "--bind" in err, err)
 
 
 @case

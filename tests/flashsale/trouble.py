@@ -173,6 +173,25 @@ def redis_freezes_over_the_answer(stage):
     until(lambda: shop.item("10001")["sold"] == 2, "it was recorded nevertheless")
 
 
+@case
+def a_frozen_redis_does_not_make_the_queue_endless(stage):
+    """Each question takes a second or two now; who stands behind many others is told soon."""
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "none")
+    shop.put("10001", stock=5)
+    redis.process.signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    questions = [stages.in_background(shop.ask, "/items/10001", "GET", None, None, 60)
+                 for _ in range(40)]
+    answers = [question.result(60) for question in questions]
+    took = time.monotonic() - begin
+    redis.process.signal(signal.SIGCONT)
+    expect({(answer.status, answer.headers["Retry-After"]) for answer in answers}, {(503, "1")},
+           "the answers")
+    expect_true(took < 12, f"it took {took:.1f} s")
+    expect(shop.item("10001")["stock"], 5, "afterwards all is well")
+
+
 # ===== SIGTERM =====
 
 @case

@@ -287,7 +287,7 @@ int door_listen(const char *address, int *port, char *why, size_t why_size)
     struct addrinfo *found = NULL;
     if (getaddrinfo(address, service, &hints, &found) != 0) {
         snprintf(why, why_size, "--bind takes an IP address such as 0.0.0.0, not '%s'", address);
-        return -1;
+        return DOOR_NO_ADDRESS;
     }
     const int one = 1;
     const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -308,8 +308,10 @@ int door_listen(const char *address, int *port, char *why, size_t why_size)
             snprintf(
                 why, why_size, "cannot listen on %s port %d: %s", address, *port, strerror(errno));
         }
-        close(fd);
-        return -1;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return DOOR_NO_SOCKET;
     }
     *port = ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
                                             : ((struct sockaddr_in *)&own)->sin_port);

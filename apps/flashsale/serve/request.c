@@ -2,6 +2,7 @@
 /* Requests and answers: see request.h. */
 #include "serve/request.h"
 
+#include "common/clock.h"
 #include "common/values.h"
 #include "serve/door.h"
 #include "shop/items.h"
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { DESK_PATIENCE_US = 5000000 }; /* in its queue */
 
 const char *request_query(const struct request *request, const char *name)
 {
@@ -41,6 +44,8 @@ static void run_at_desk(struct seller *seller, struct task *task)
     void (*run)(struct seller *, struct request *) = request->at_desk;
     if (door_is_shut(request->door)) {
         answer_closing(request);
+    } else if (now_us() - request->asked_us > DESK_PATIENCE_US) {
+        answer_unavailable(request, "answers too slowly for all who ask; try again soon");
     } else {
         run(seller, request);
     }
@@ -52,6 +57,7 @@ void request_at_desk(
 {
     request->at_desk = run;
     request->task.run = run_at_desk;
+    request->asked_us = now_us();
     request_later(request);
     shop_ask_desk(request->shop, &request->task);
 }

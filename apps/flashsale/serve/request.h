@@ -50,6 +50,7 @@ struct request {
     struct answer answer;
     struct order order; /* of the routes that sell */
     struct task task;   /* of those that ask the desk */
+    int64_t asked_us;   /* since then it stands in the desk's queue */
     void (*at_desk)(struct seller *seller, struct request *request);
 };
 
@@ -69,8 +70,9 @@ void request_later(struct request *request);
 /* From any thread: the answer is there. The request is gone soon after. */
 void request_finish(struct request *request);
 
-/* Suspend it, and have this done at the desk; `run` answers, the rest is done here. Whoever is
- * still in the queue when the door is shut is told so: Redis may be slow, and the queue long. */
+/* Suspend it, and have this done at the desk; `run` answers, the rest is done here. Redis may be
+ * slow, and the queue long: whoever stands in it for seconds, or when the door is shut, is told so
+ * instead. */
 void request_at_desk(
     struct request *request, void (*run)(struct seller *seller, struct request *request));
 

@@ -251,6 +251,9 @@ static int run(struct serve_options *options)
     block_signals(&signals);
     options->shop.port = (int)options->port;
     const int listener = door_listen(options->bind, &options->shop.port, why, sizeof why);
+    if (listener == DOOR_NO_ADDRESS) {
+        return say_usage("%s", why);
+    }
     if (listener < 0) {
         say("%s", why);
         return EXIT_UNAVAILABLE;
