@@ -98,7 +98,7 @@ static int check_locks(const struct shop *shop, bool stock_is_away)
             shop_lock_url(shop));
     }
     for (size_t i = 0; i < settings->quorum_count && status == EXIT_FINE; i++) {
-        char option[32];
+        char option[64];
         snprintf(option, sizeof option, "--quorum, server %zu", i + 1);
         status = check_lock(option, settings->quorum_urls[i]);
     }
