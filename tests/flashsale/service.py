@@ -137,7 +137,7 @@ def strategies_and_results(stage):
 
 @case
 def results_are_for_those_who_allow_them(stage):
-    """What stands side by side on the page is the demonstration's, and not for anybody to change."""
+    """What stands side by side on the page is the demonstration's, not for anybody to change."""
     redis = stage.redis()
     shop = stage.serve(redis)
     for name in ("pawl", "magic"):

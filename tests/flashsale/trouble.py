@@ -247,7 +247,7 @@ def send_away(redis, shop):
 
 @case
 def sigterm_sends_away_whatever_they_wait_for(stage):
-    """Also those who wait inside a lock's own call, and those who stand behind them in the queue."""
+    """Also those who wait inside a lock's own call, and those who stand behind them in line."""
     strategies = ("process-mutex", "setnx-sleep", "setnx-recursive", "renewed", "split", "redlock",
                   "pawl-multi", "pawl-fair")
 
