@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/say.h"
@@ -216,6 +217,19 @@ bool house_open(struct house *house)
         return false;
     }
     return !settings->edge || open_edge(house);
+}
+
+int house_failure(const struct house *house)
+{
+    for (int i = 0; i < house->settings.instances; i++) {
+        const struct process *process = &house->shops[i].process;
+        const int status = process->end_status;
+        const bool refused = process->word_count > 0 && process->pid == 0 && WIFEXITED(status);
+        if (refused && (WEXITSTATUS(status) == EXIT_USAGE || WEXITSTATUS(status) == EXIT_DENIED)) {
+            return WEXITSTATUS(status);
+        }
+    }
+    return EXIT_UNAVAILABLE;
 }
 
 /* Every process there is or was, one after the other; NULL behind the last. In the order in which
