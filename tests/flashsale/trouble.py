@@ -256,7 +256,7 @@ def sigterm_sends_away_whatever_they_wait_for(stage):
         if strategies[number] in ("redlock", "pawl-multi"):
             # With a short lease, servers that are new vote soon.
             servers = ",".join(stage.redis().url() for _ in range(3))
-            arguments += ["--quorum", servers, "--lease", "500ms"]
+            arguments += ["--quorum", servers, "--lease", "1s"]
         shop = stage.serve(redis, "--strategy", strategies[number], "--wait", "60s", "--slow-at",
                            "1:2500ms", "--grace", "300ms", *arguments)
         try:
