@@ -83,6 +83,27 @@ def whoever_waits_for_an_answer_is_not_slow(stage):
 
 
 @case
+def whoever_has_bought_does_not_wait_for_the_next(stage):
+    """A seller that has the next order inside already answers the one before meanwhile, and not
+    after the sale, however long that takes."""
+    redis = stage.redis()
+    for strategy in ("pawl", "pawl-handoff", "pawl-fenced"):
+        shop = stage.serve(redis, "--strategy", strategy, "--wait", "20s", "--slow-at", "3:3s")
+        shop.put("10001", stock=10)
+        redis.cli("hset", LOCK, "somebody:1", "1", db=1)
+        orders = [stages.in_background(shop.order, "10001") for _ in range(3)]
+        until(lambda: shop.metrics()["flashsale_waiting"] == 3, "all three wait")
+        redis.cli("del", LOCK, db=1)
+        redis.cli("publish", f"redisson_lock__channel:{{{LOCK}}}", "0", db=1)
+        until(lambda: "is inside" in shop.said(), "the slow one is inside")
+        begin = time.monotonic()
+        until(lambda: sum(order.done() for order in orders) == 2, "the two before are answered")
+        expect_true(time.monotonic() - begin < 2, f"{strategy}: they are answered at once")
+        expect([order.result(20).status for order in orders], [201] * 3, "orders")
+        shop.terminate()
+
+
+@case
 def clients_that_went_away_cost_nothing(stage):
     shop = stage.serve(stage.redis(), "--strategy", "pawl", "--slow-at", "1:1s")
     shop.put("10001", stock=50)
