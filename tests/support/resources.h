@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Open descriptors, threads and resident memory of this process. */
+/* Open descriptors, threads and resident memory of this process. A thread that has been joined is
+ * not counted any more. */
 size_t open_descriptor_count(void);
 size_t thread_count(void);
 size_t resident_size(void); /* bytes */
