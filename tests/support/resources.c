@@ -61,6 +61,28 @@ size_t thread_count(void)
     return count_entries("/proc/self/task", is_no_leaver);
 }
 
+static int64_t wait_ns; /* of the threads that were looked at */
+
+static bool add_wait(const char *thread)
+{
+    char path[64];
+    long long waited_ns = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", thread);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        wait_ns += fscanf(file, "%*u %lld", &waited_ns) == 1 ? waited_ns : 0;
+        fclose(file);
+    }
+    return true;
+}
+
+int64_t processor_wait_ms(void)
+{
+    wait_ns = 0;
+    count_entries("/proc/self/task", add_wait);
+    return wait_ns / 1000000;
+}
+
 size_t resident_size(void)
 {
     FILE *file = fopen("/proc/self/statm", "re");
