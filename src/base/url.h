@@ -28,7 +28,8 @@ struct pawl__url {
     char *scheme; /* lower case */
     char *user;   /* NULL: none */
     char *password;
-    char *path; /* with its leading slash; NULL: none */
+    bool slashed; /* "//" stands behind the scheme */
+    char *path;   /* with its leading slash; NULL: none */
     struct pawl__url_host hosts[PAWL__URL_HOSTS_MAX];
     size_t host_count;
     struct pawl__url_parameter parameters[PAWL__URL_PARAMETERS_MAX];
