@@ -6,6 +6,7 @@ what is needed and calls this; its --help is the help of the demonstration.
 import argparse
 import dataclasses
 import json
+import os
 import signal
 import sys
 import time
@@ -131,6 +132,9 @@ def main():
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read the rows has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     finally:
         if shop:
             shop.close()
