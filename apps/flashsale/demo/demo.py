@@ -96,6 +96,14 @@ def play_all(shop, options, scale):
     return good
 
 
+def busy_note(load, cores):
+    """A line for a machine that has other work to do, or nothing."""
+    if load <= cores:
+        return ""
+    return f"The machine was busy (load average {load:.1f} on {cores} cores): rates and times " \
+           "are worse than they could be.\n"
+
+
 def keep_open(shop):
     print(f"\nThe shop is open: {shop.urls[0]}/ and {shop.urls[1]}/ (Ctrl-C closes it).", flush=True)
     try:
@@ -114,6 +122,7 @@ def main():
         return 0  # the line is fine
     signal.signal(signal.SIGTERM, stop)
     scale = scenes.Scale(options.stock, options.clients, lease_ms=500, wait_ms=2500)
+    load = os.getloadavg()[0]  # before ours comes on top
     shop = None
     try:
         shop = Shop(options.program, [
@@ -123,7 +132,8 @@ def main():
         began = time.monotonic()
         good = play_all(shop, options, scale)
         if not options.json:
-            print(f"\n{time.monotonic() - began:.0f} s")
+            print(f"\n{busy_note(load, len(os.sched_getaffinity(0)))}"
+                  f"{time.monotonic() - began:.0f} s")
         if options.keep:
             keep_open(shop)
         return 0 if good else 1

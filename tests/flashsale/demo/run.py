@@ -67,6 +67,20 @@ def only_rows_are_on_stdout(stage):
 
 
 @case
+def a_busy_machine_is_named_under_the_table(stage):
+    # os.getloadavg() of the demonstration says what is wanted, whatever the machine does.
+    for load, wanted in ((1000.0, True), (0.0, False)):
+        line = (f"import os, runpy, sys; os.getloadavg = lambda: ({load}, 0.0, 0.0);"
+                "sys.path.insert(0, os.path.dirname(sys.argv[1])); del sys.argv[0];"
+                "runpy.run_path(sys.argv[0], run_name='__main__')")
+        done = subprocess.run([sys.executable, "-B", "-c", line, *demo(stage)[2:],
+                               "--strategy", "atomic"], env=stage.environment, text=True,
+                              capture_output=True, timeout=60, check=False)
+        expect("The machine was busy (load average 1000.0" in done.stdout, wanted,
+               f"a load of {load}: {done.stdout!r} {done.stderr[-300:]!r}")
+
+
+@case
 def who_has_seen_enough_may_go(stage):
     process = subprocess.Popen(demo(stage, "--json", "--strategy", "atomic"), text=True,
                                env=stage.environment, stdout=subprocess.PIPE,
