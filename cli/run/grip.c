@@ -4,6 +4,7 @@
 
 #include "line/options.h"
 #include "line/say.h"
+#include "run/meet.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -101,16 +102,13 @@ static pawl_status explain(struct run_grip *grip, pawl_status status, const char
     return status;
 }
 
-static pawl_status open_client(struct run_grip *grip, const char *url, bool dispatch, bool lazy)
+static pawl_client_options client_options(struct run_grip *grip, bool dispatch)
 {
     pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
     options.dispatch = dispatch;
-    options.lazy = lazy;
     options.log = on_log;
     options.log_arg = grip;
-    const pawl_status status = pawl_client_open(url, &options, &grip->clients[grip->client_count]);
-    grip->client_count += status == PAWL_OK ? 1 : 0;
-    return status;
+    return options;
 }
 
 static pawl_lock_options lock_options(struct run_grip *grip)
@@ -125,21 +123,28 @@ static pawl_lock_options lock_options(struct run_grip *grip)
     return options;
 }
 
-static pawl_status open_quorum(struct run_grip *grip)
+static pawl_status start_quorum(struct run_grip *grip)
 {
     const struct run_options *options = grip->options;
+    const pawl_client_options of_client = client_options(grip, false);
     grip->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (grip->wake_fd < 0) {
         snprintf(grip->why, sizeof grip->why, "no descriptor: %s", strerror(errno));
         return PAWL_NO_MEMORY;
     }
-    pawl_status status = PAWL_OK;
-    for (size_t i = 0; i < options->server_count && status == PAWL_OK; i++) {
-        status = open_client(grip, options->servers[i], false, false);
-        if (status == PAWL_UNAVAILABLE) { /* it may come back while we wait for the others */
-            status = open_client(grip, options->servers[i], false, true);
-        }
+    grip->meeting = run_meeting_start(options, &of_client, grip->wake_fd);
+    if (grip->meeting == NULL) {
+        snprintf(grip->why, sizeof grip->why, "no memory to meet the servers");
+        return PAWL_NO_MEMORY;
     }
+    return PAWL_OK;
+}
+
+static pawl_status finish_quorum(struct run_grip *grip)
+{
+    const struct run_options *options = grip->options;
+    pawl_status status = run_meeting_end(
+        grip->meeting, grip->clients, &grip->client_count, grip->why, sizeof grip->why);
     run_servers_forget(options);
     if (status == PAWL_OK) {
         const pawl_lock_options of_lock = lock_options(grip);
@@ -210,7 +215,9 @@ static pawl_status open_single(struct run_grip *grip)
     if (cli_url() != NULL) {
         snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(cli_url(), ":"), cli_url());
     }
-    pawl_status status = open_client(grip, cli_url(), true, false);
+    const pawl_client_options of_client = client_options(grip, true);
+    pawl_status status = pawl_client_open(cli_url(), &of_client, &grip->clients[0]);
+    grip->client_count = status == PAWL_OK ? 1 : 0;
     cli_url_forget();
     if (status == PAWL_OK && grip->options->permits > 0) {
         status = open_semaphore(grip);
@@ -227,7 +234,17 @@ pawl_status run_grip_open(
     grip->options = options;
     grip->link = link;
     grip->wake_fd = -1;
-    return options->server_count > 0 ? open_quorum(grip) : open_single(grip);
+    return options->server_count > 0 ? start_quorum(grip) : open_single(grip);
+}
+
+bool run_grip_is_opening(struct run_grip *grip, int64_t *until_us_out)
+{
+    return grip->meeting != NULL && run_meeting_goes_on(grip->meeting, until_us_out);
+}
+
+pawl_status run_grip_opened(struct run_grip *grip)
+{
+    return grip->meeting != NULL ? finish_quorum(grip) : PAWL_OK;
 }
 
 /* ===== Having it ===== */

@@ -16,8 +16,9 @@ struct run_grip {
     const struct run_link *link;
     pawl_client *clients[RUN_SERVERS_MAX];
     size_t client_count;
-    pawl_lock *lock;           /* or */
-    pawl_semaphore *semaphore; /* and, while it is held, */
+    struct run_meeting *meeting; /* of several servers */
+    pawl_lock *lock;             /* or */
+    pawl_semaphore *semaphore;   /* and, while it is held, */
     pawl_permit permit;
     int wake_fd;        /* -1: the client has one */
     int64_t held_us;    /* when it was had */
@@ -28,9 +29,13 @@ struct run_grip {
     atomic_bool lost;
 };
 
-/* The reason for everything but PAWL_OK is in grip->why. */
+/* The reason for everything but PAWL_OK is in grip->why. Opening goes on in the background while
+ * that is said: poll and dispatch as below, at *until_us_out at the latest, and ask again. Then
+ * comes run_grip_opened(). */
 pawl_status run_grip_open(
     struct run_grip *grip, const struct run_options *options, const struct run_link *link);
+bool run_grip_is_opening(struct run_grip *grip, int64_t *until_us_out);
+pawl_status run_grip_opened(struct run_grip *grip);
 pawl_status run_grip_try(struct run_grip *grip);
 
 /* Wait for it in the background: `answered` tells the end, which comes also after a cancel. */

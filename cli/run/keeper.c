@@ -3,7 +3,8 @@
  * open, and it alone holds the lock; the front and the command have no descriptor of it.
  *
  * It sleeps in one place, run_keeper_pump(), on what the front says and on the library's callbacks,
- * which are dispatched there: no thread of ours, and nothing to guard. It has its own process group
+ * which are dispatched there: nothing to guard, and no thread of ours but those that meet several
+ * servers at once (meet.h). It has its own process group
  * and lets go of the caller's descriptors, but for stderr: a pipe that the caller waits for must
  * not stay open because of us.
  *
@@ -177,6 +178,29 @@ static void pause_keeping(struct run_keeper *keeper, bool held)
     }
 }
 
+/* Until the servers have been met, or the front wants no more; nothing is held yet. */
+static void open_grip(struct run_keeper *keeper)
+{
+    struct run_grip *grip = &keeper->grip;
+    int64_t until_us = 0;
+    pawl_status status = run_grip_open(grip, keeper->options, keeper->link);
+    while (status == PAWL_OK && run_grip_is_opening(grip, &until_us)) {
+        run_keeper_pump(keeper, until_us);
+        if (keeper->pausing) {
+            pause_keeping(keeper, false);
+        }
+        if (keeper->done || keeper->front_gone) {
+            _exit(0);
+        }
+    }
+    if (status == PAWL_OK) {
+        status = run_grip_opened(grip);
+    }
+    if (status != PAWL_OK) {
+        fail(keeper, status, grip->why);
+    }
+}
+
 /* Until the lock is ours. Whoever presses ^Z while it waits is not given it. */
 static void obtain(struct run_keeper *keeper)
 {
@@ -220,10 +244,7 @@ _Noreturn void run_keeper(
     detach(link);
     keeper.signals_fd = run_signals_reopen();
     introduce_as(options->command[0]);
-    const pawl_status status = run_grip_open(&keeper.grip, options, link);
-    if (status != PAWL_OK) {
-        fail(&keeper, status, keeper.grip.why);
-    }
+    open_grip(&keeper);
     obtain(&keeper);
     while (!run_hold(&keeper)) {
         pause_keeping(&keeper, true);

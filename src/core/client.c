@@ -130,7 +130,7 @@ static void on_reconnected(struct pawl__host *host)
 static void on_attend(struct pawl__host *host)
 {
     if (!pawl__attends) {
-        pawl__keeper_kick(client_of(host));
+        pawl__keeper_attend(client_of(host));
     }
 }
 
@@ -332,6 +332,16 @@ static pawl_status refuse_family(const char *name, enum pawl__family other)
         pawl__printable(name, strlen(name), shown, sizeof shown), pawl__family_word(other));
 }
 
+/* It cannot be opened after all. */
+static pawl_status detach(struct pawl_client *client, struct pawl_lock *lock, pawl_status status)
+{
+    pawl__client_lock(client);
+    pawl__list_remove(&lock->node);
+    pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
+    pawl__client_unlock(client, false);
+    return status;
+}
+
 static pawl_status attach(
     struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
 {
@@ -355,24 +365,31 @@ static pawl_status attach(
     if (!fresh) {
         return PAWL_OK;
     }
-    pawl_status status = client->engine->place_open(client->self, record->place);
-    pawl__client_lock(client);
+    const pawl_status status = client->engine->place_open(client->self, record->place);
     record->opened = status == PAWL_OK;
-    if (status != PAWL_OK) {
-        pawl__list_remove(&lock->node);
-        pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
+    return status == PAWL_OK ? status : detach(client, lock, status);
+}
+
+/* Whoever opens a name that nobody has asked about yet asks, at the same time as others: one after
+ * the other would each wait for those before it. */
+static pawl_status check(struct pawl_client *client, struct pawl_lock *lock)
+{
+    struct pawl__name *record = lock->handle.name;
+    if (client->engine->place_check == NULL || atomic_load(&record->checked)) {
+        return PAWL_OK;
     }
-    pawl__client_unlock(client, false);
-    return status;
+    const pawl_status status = client->engine->place_check(client->self, record->place);
+    atomic_store(&record->checked, status == PAWL_OK);
+    return status == PAWL_OK ? status : detach(client, lock, status);
 }
 
 pawl_status pawl__client_attach(
     struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
 {
     pthread_mutex_lock(&client->opening);
-    pawl_status status = attach(client, lock, name, family);
+    const pawl_status status = attach(client, lock, name, family);
     pthread_mutex_unlock(&client->opening);
-    return status;
+    return status == PAWL_OK ? check(client, lock) : status;
 }
 
 /* ===== Closing ===== */

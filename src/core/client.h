@@ -55,6 +55,7 @@ struct pawl__keeper {
     int wake_fd;   /* -1 until started */
     int timer_fd;
     int64_t target_us; /* guarded by the mutex: when it will look by itself */
+    bool pumping;      /* its own: it is about to look at everything again */
 };
 
 struct pawl__courier {
@@ -169,6 +170,7 @@ void pawl__call_cancel(struct pawl_lock *lock);
 
 /* keeper.c */
 bool pawl__keeper_init(struct pawl__keeper *keeper);
+void pawl__keeper_attend(struct pawl_client *client); /* the engine has something for it to do */
 void pawl__keeper_kick(struct pawl_client *client);   /* starts it if need be */
 bool pawl__keeper_wanted(struct pawl_client *client); /* mutex held */
 void pawl__keeper_stop(struct pawl_client *client);

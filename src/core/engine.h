@@ -278,10 +278,14 @@ struct pawl__engine {
     void (*stop)(void *self);
     void (*close)(void *self);
 
-    /* Prepare a name, and say early if it cannot work (rights, length). Sets the last error. MAY
-     * BLOCK, until the timeout. */
+    /* Prepare a name, without asking anybody, for others are kept out meanwhile. Sets the last
+     * error. */
     pawl_status (*place_open)(void *self, struct pawl__place *place);
     void (*place_close)(void *self, struct pawl__place *place);
+
+    /* Ask whether this name, which is open, can work (rights). Several threads may ask at once,
+     * also about the same. Sets the last error. MAY BLOCK, until the timeout. NULL: always. */
+    pawl_status (*place_check)(void *self, struct pawl__place *place);
 
     /* Start these operations, in this order. `driven`: the calling thread is about to drive() for
      * an answer. */

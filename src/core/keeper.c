@@ -21,6 +21,9 @@
 /* How late a caller may be with its own timers before the keeper helps out. */
 #define NET_US 20000
 
+/* The client that the calling thread is the keeper of; NULL: it is none. */
+static _Thread_local const struct pawl_client *kept;
+
 bool pawl__keeper_init(struct pawl__keeper *keeper)
 {
     keeper->target_us = PAWL__NEVER;
@@ -61,11 +64,12 @@ static void arm(int timer_fd, int64_t due_us)
     timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* One read empties both kinds of descriptor. */
 static void drain(int fd)
 {
     uint64_t ignored;
-    while (read(fd, &ignored, sizeof ignored) > 0) {
-    }
+    const ssize_t size = read(fd, &ignored, sizeof ignored);
+    (void)size; /* it was readable a moment ago, and nobody else reads */
 }
 
 /* Serve the timers; says when to look next. False: it is time to stop. */
@@ -85,6 +89,7 @@ static void *run(void *arg)
     struct pawl_client *client = arg;
     const struct pawl__engine *engine = client->engine;
     int64_t due_us = PAWL__NEVER;
+    kept = client;
     while (tick(client, &due_us)) {
         struct pollfd fds[2 + PAWL__POLL_MAX] = {
             {client->keeper.wake_fd, POLLIN, 0}, {client->keeper.timer_fd, POLLIN, 0}};
@@ -98,7 +103,9 @@ static void *run(void *arg)
             drain(client->keeper.timer_fd);
         }
         if (engine->pump != NULL) {
+            client->keeper.pumping = true;
             engine->pump(client->self, fds + 2, count);
+            client->keeper.pumping = false;
         }
     }
     return NULL;
@@ -119,9 +126,19 @@ static bool start(struct pawl_client *client)
     return true;
 }
 
+void pawl__keeper_attend(struct pawl_client *client)
+{
+    if (kept != client) { /* the keeper itself asks the engine before it sleeps */
+        pawl__keeper_kick(client);
+    }
+}
+
 void pawl__keeper_kick(struct pawl_client *client)
 {
     struct pawl__keeper *keeper = &client->keeper;
+    if (kept == client && keeper->pumping) {
+        return; /* we look at the timers next */
+    }
     pthread_mutex_lock(&client->mutex);
     if (keeper->started) {
         eventfd_write(keeper->wake_fd, 1); /* the mutex is held, so it is not closed meanwhile */

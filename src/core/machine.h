@@ -243,7 +243,8 @@ struct pawl__name {
     struct pawl__list link;    /* in the machine's touched or dead names */
     const char *text;          /* the name itself, in the same piece of memory, */
     struct pawl__place *place; /* and so is this */
-    bool opened;               /* the driver's: the engine has opened the place */
+    bool opened;               /* the driver's: the engine has opened the place, */
+    atomic_bool checked;       /* and somebody has asked it whether that can work */
     struct pawl__list handles; /* open ones */
     unsigned tenures;          /* that exist, whatever their state */
     unsigned errands;          /* inspect and break under way */

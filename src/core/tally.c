@@ -125,16 +125,18 @@ static bool is_first(const struct pawl__tally *tally)
     return tally->name->tally_queue.next == &tally->node;
 }
 
-/* Let so many of those who wait ask, the oldest first. */
+/* Let so many of those who wait ask, the oldest first. Nobody asks past one who does already: that
+ * was asked in another step, maybe on another thread, and may reach the backend later. */
 static void ask_next(
     struct pawl__machine *machine, struct pawl__name *name, unsigned count, int64_t now_us)
 {
     struct pawl__list *node = name->tally_queue.next;
     for (; node != &name->tally_queue && count > 0; node = node->next, count--) {
         struct pawl__tally *tally = tally_of(node);
-        if (!tally->out) {
-            ask(machine, tally, now_us);
+        if (tally->out) {
+            return;
         }
+        ask(machine, tally, now_us);
     }
 }
 

@@ -10,6 +10,7 @@ Cases and scenes are those of scene.py, with a terminal beside them.
 
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -215,6 +216,37 @@ def interrupt_while_waiting(scene, terminal):
     expect(scenes.scene_waits(scene), False, "somebody waits")
     holder.signal(signal.SIGTERM)
     expect(holder.status(), 143, "exit status of the holder")
+
+
+# ===== While servers hang =====
+
+def hang(scene, count):
+    """Sockets that nobody accepts from, and their URLs for --redlock."""
+    sockets = []
+    for i in range(count):
+        sockets.append(socket.socket(socket.AF_UNIX))
+        sockets[i].bind(scene.path(f"{i}.sock"))
+        sockets[i].listen()
+    return sockets, ",".join(
+        f"redis+unix://{scene.path(f'{i}.sock')}?timeout=60s&connect_timeout=60s"
+        for i in range(count))
+
+
+@case("file")
+def stopped_and_interrupted_before_the_servers_answer(scene, terminal):
+    sockets, urls = hang(scene, 3)
+    terminal.run(f"pawl run --redlock '{urls}' job -- echo never")
+    until(lambda: len(select.select(sockets, [], [], 0)[0]) == 3, "all are asked")
+    terminal.press("C-z")
+    terminal.await_text("Stopped")
+    terminal.clear()
+    terminal.run("fg")
+    terminal.await_text("pawl run")
+    terminal.press("C-c")
+    await_status(terminal, 130)
+    until(lambda: all(name_of(pid) != "pawl" for pid in scene.all()), "the keeper has ended")
+    for one in sockets:
+        one.close()
 
 
 # ===== What it says =====

@@ -41,7 +41,9 @@ SKIPPED = 77
 # come back when they do; `hold_as KIND NAME` and `queue_as KIND NAME` say of which kind. `let_go`
 # ends them all, `let_go_of NAME` one. `until_true` waits for a condition. `redis` is redis-cli on
 # the case's server. `three_servers` starts three more, which `servers` names by their URLs, and
-# `durable` with the promise that they lose nothing; `server_pid 2` is the process of one of them.
+# `durable` with the promise that they lose nothing; `start_servers 4 5` two more, which `more`
+# names; `patient 8s "$durable"` prints them with that for a timeout; `server_pid 2` is the process
+# of one.
 PRELUDE = r"""
 until_true() {
     local end=$((SECONDS + 20))
@@ -79,9 +81,9 @@ let_go() {
     : >"$CASE_PIDS"
 }
 redis() { redis-cli -s "$REDIS_SOCKET" "$@"; }
-three_servers() {
+start_servers() {
     local i
-    for i in 1 2 3; do
+    for i; do
         setsid redis-server --port 0 --unixsocket "$CASE_DIR/$i.sock" --save '' --dir "$CASE_DIR" \
             >/dev/null 2>&1 </dev/null &
         printf '%s server-%s\n' "$!" "$i" >>"$CASE_PIDS"
@@ -89,9 +91,12 @@ three_servers() {
         redis-cli -s "$CASE_DIR/$i.sock" set pawl_seen:durable 1000 >/dev/null
     done
 }
+three_servers() { start_servers 1 2 3; }
 server_pid() { sed -n "s/ server-$1\$//p" "$CASE_PIDS"; }
 servers=redis+unix://$CASE_DIR/1.sock,redis+unix://$CASE_DIR/2.sock,redis+unix://$CASE_DIR/3.sock
 durable=${servers//.sock/.sock?durable=1}
+more=redis+unix://$CASE_DIR/4.sock?durable=1,redis+unix://$CASE_DIR/5.sock?durable=1
+patient() { sed "s/=1/=1\&timeout=$1\&connect_timeout=$1/g" <<<"$2"; }
 """
 
 

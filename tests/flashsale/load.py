@@ -222,7 +222,7 @@ def a_terminal_gets_a_bar_that_is_gone_afterwards(stage):
 @case
 def two_instances_sell_exactly_and_the_result_is_kept(stage):
     redis = stage.redis()
-    shops = [stage.serve(redis), stage.serve(redis)]
+    shops = [stage.serve(redis, "--allow-faults"), stage.serve(redis)]
     result, said = load(stage, "--stock", "150", "--strategy", "pawl", "--record", "--clients",
                         "40", "--requests", "200", *(shop.url for shop in shops))
     expect((result["sold"], result["sold_out"], said), (150, 50, ""), "sold and sold out")
@@ -232,6 +232,16 @@ def two_instances_sell_exactly_and_the_result_is_kept(stage):
     expect((code, json.loads(out)["ports"]), (0, result["ports"]), "the audit agrees")
     row = shops[1].ask("/results").json["pawl"]
     expect((row["sold"], row["oversold"], row["shows"]), (150, 0, "sold exactly"), "the row")
+
+
+@case
+def a_result_that_is_not_taken_is_told_with_the_remedy(stage):
+    shop = stage.serve(stage.redis())
+    code, out, err = stage.run("load", "--stock", "5", "--record", "--clients", "2", "--requests",
+                               "5", shop.url)
+    expect(code, 1, f"exit status: {err}")
+    expect_true("sold" in out, f"the report is there: {out}")
+    expect_true("nothing recorded" in err and "--allow-faults" in err, f"the remedy: {err}")
 
 
 # ===== Bad days =====

@@ -120,7 +120,7 @@ def a_split_item_shows_its_segments(stage):
 
 @case
 def strategies_and_results(stage):
-    shop = stage.serve(stage.redis())
+    shop = stage.serve(stage.redis(), "--allow-faults")
     rows = shop.ask("/strategies").json
     expect_true(set(OWN) <= {row["name"] for row in rows}, f"strategies: {rows}")
     for row in rows:
@@ -133,6 +133,23 @@ def strategies_and_results(stage):
     expect(shop.ask("/results").json, {"pawl": row, "pawl, a stop": row}, "both results")
     expect_error(shop.ask("/results/magic", "PUT", row), 404, "unknown strategy", "no such row")
     expect_error(shop.ask("/results/pawl", "PUT", "[]"), 400, "bad request", "no object")
+    for under in ("x" * 65, "%ff"):
+        answer = shop.ask(f"/results/pawl?under={under}", "PUT", row)
+        expect_error(answer, 400, "bad request", f"under {under}")
+    expect(set(shop.ask("/results").json), {"pawl", "pawl, a stop"}, "nothing of these")
+
+
+@case
+def results_are_for_those_who_allow_them(stage):
+    """What stands side by side on the page is the demonstration's, not for anybody to change."""
+    redis = stage.redis()
+    shop = stage.serve(redis)
+    for name in ("pawl", "magic"):
+        answer = shop.ask(f"/results/{name}", "PUT", {"sold": 1})
+        expect_error(answer, 403, "forbidden", name)
+        expect_true("--allow-faults" in answer.json["detail"], f"the remedy: {answer}")
+    expect(shop.ask("/results").json, {}, "GET is for everybody")
+    expect(redis.cli("exists", "shop:results"), "0", "nothing was stored")
 
 
 @case
@@ -183,8 +200,6 @@ def the_lock_may_live_elsewhere(stage):
 def redis_may_want_a_password(stage):
     redis = stage.redis()
     redis.cli("config", "set", "requirepass", "p@ss:word")
-    shop = stage.serve(redis, "--strategy", "pawl")
-    expect(shop.ask("/healthz").status, 503, "without the password")
     secret = f"redis://:p%40ss%3aword@127.0.0.1:{redis.port}/0"
     for strategy in ("pawl", "atomic"):
         shop = stage.serve(redis, "--strategy", strategy, "--redis", secret)
@@ -226,6 +241,10 @@ def numbers_that_make_no_sense(stage):
     shop.put("10001", stock=5)
     for quantity in ("0", "-1", "1000001", "99999999999999999999", "1.5", "x", "", " 1", "0x10"):
         expect_error(shop.order("10001", quantity=quantity), 400, "bad request", quantity)
+    for query in ("quantity", "quantity&user=u", "quantty=3", "Quantity=3", "user", "strategy"):
+        answer = shop.ask(f"/items/10001/orders?{query}", "POST")
+        expect_error(answer, 400, "bad request", f"?{query}")
+    expect(shop.item("10001")["stock"], 5, "nothing was sold by mistake")
     for quantity in (0, -1, 1000001, 1e30, 1.5, "1", None, True, [1]):
         answer = shop.ask("/items/10001/orders", "POST", {"quantity": quantity})
         expect_error(answer, 400, "bad request", f"{quantity!r}")
@@ -276,7 +295,7 @@ def an_item_is_never_a_segment_of_another(stage):
 
 @case
 def no_item_is_in_the_way_of_the_results(stage):
-    shop = stage.serve(stage.redis())
+    shop = stage.serve(stage.redis(), "--allow-faults")
     expect(shop.ask("/results/pawl", "PUT", {"sold": 1}).status, 200, "PUT of a result")
     expect(shop.put("results", stock=5)["stock"], 5, "an item of that name")
     expect(shop.ask("/results").json, {"pawl": {"sold": 1}}, "the results")
@@ -347,7 +366,7 @@ def the_command_line(stage):
     expect(code, 69, "a port that is in use")
     expect_true(f"port {shop.port}" in err and "in use" in err and "--port" in err, err)
     code, out, err = stage.run("serve", "--port", "0", "--bind", "here", "--redis", redis.url())
-    expect_true(code == 69 and "--bind" in err, err)
+    expect_true(code == 64 and "--bind" in err, err)
 
 
 @case

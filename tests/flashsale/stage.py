@@ -21,6 +21,7 @@ for with until(), never with a bare sleep.
 import argparse
 import concurrent.futures
 import http.client
+import itertools
 import json
 import os
 import re
@@ -119,7 +120,7 @@ class Process:
     """A program that was started, what it says, and its end."""
 
     def __init__(self, stage, name, arguments, **options):
-        self.said_path = os.path.join(stage.directory, f"{name}.{len(stage.processes)}.err")
+        self.said_path = os.path.join(stage.directory, f"{name}.{next(stage.numbers)}.err")
         self.printed_path = self.said_path[:-4] + ".out"
         with open(self.printed_path, "wb") as out, open(self.said_path, "wb") as err:
             self.process = subprocess.Popen(
@@ -272,6 +273,7 @@ class Stage:
         self.flashsale = options.flashsale
         self.directory = tempfile.mkdtemp(prefix="flashsale-")
         self.processes = []
+        self.numbers = itertools.count()
         self.environment = {
             "PATH": os.environ.get("PATH", ""),
             "HOME": self.directory,

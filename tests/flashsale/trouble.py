@@ -83,6 +83,27 @@ def whoever_waits_for_an_answer_is_not_slow(stage):
 
 
 @case
+def whoever_has_bought_does_not_wait_for_the_next(stage):
+    """A seller that has the next order inside already answers the one before meanwhile, and not
+    after the sale, however long that takes."""
+    redis = stage.redis()
+    for strategy in ("pawl", "pawl-handoff", "pawl-fenced"):
+        shop = stage.serve(redis, "--strategy", strategy, "--wait", "20s", "--slow-at", "3:3s")
+        shop.put("10001", stock=10)
+        redis.cli("hset", LOCK, "somebody:1", "1", db=1)
+        orders = [stages.in_background(shop.order, "10001") for _ in range(3)]
+        until(lambda: shop.metrics()["flashsale_waiting"] == 3, "all three wait")
+        redis.cli("del", LOCK, db=1)
+        redis.cli("publish", f"redisson_lock__channel:{{{LOCK}}}", "0", db=1)
+        until(lambda: "is inside" in shop.said(), "the slow one is inside")
+        begin = time.monotonic()
+        until(lambda: sum(order.done() for order in orders) == 2, "the two before are answered")
+        expect_true(time.monotonic() - begin < 2, f"{strategy}: they are answered at once")
+        expect([order.result(20).status for order in orders], [201] * 3, "orders")
+        shop.terminate()
+
+
+@case
 def clients_that_went_away_cost_nothing(stage):
     shop = stage.serve(stage.redis(), "--strategy", "pawl", "--slow-at", "1:1s")
     shop.put("10001", stock=50)
@@ -104,7 +125,7 @@ def clients_that_went_away_cost_nothing(stage):
 @case
 def redis_goes_away_and_comes_back(stage):
     redis = stage.redis("--appendonly", "yes", "--appendfsync", "always")
-    shop = stage.serve(redis, "--wait", "1s")
+    shop = stage.serve(redis, "--wait", "1s", "--allow-faults")
     shop.put("10001", stock=50)
     strategies = ("pawl", "pawl-handoff", "process-mutex", "atomic", "none")
     for strategy in strategies:
@@ -173,6 +194,25 @@ def redis_freezes_over_the_answer(stage):
     until(lambda: shop.item("10001")["sold"] == 2, "it was recorded nevertheless")
 
 
+@case
+def a_frozen_redis_does_not_make_the_queue_endless(stage):
+    """Each question takes a second or two now; who stands behind many others is told soon."""
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "none")
+    shop.put("10001", stock=5)
+    redis.process.signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    questions = [stages.in_background(shop.ask, "/items/10001", "GET", None, None, 60)
+                 for _ in range(40)]
+    answers = [question.result(60) for question in questions]
+    took = time.monotonic() - begin
+    redis.process.signal(signal.SIGCONT)
+    expect({(answer.status, answer.headers["Retry-After"]) for answer in answers}, {(503, "1")},
+           "the answers")
+    expect_true(took < 12, f"it took {took:.1f} s")
+    expect(shop.item("10001")["stock"], 5, "afterwards all is well")
+
+
 # ===== SIGTERM =====
 
 @case
@@ -224,6 +264,67 @@ def send_away(redis, shop):
     expect(shop.wait(), 0, "exit status")
     expect(lock_is_held(redis), False, "the lock")
     expect(redis.cli("get", "10001"), "9", "the stock")
+
+
+@case
+def sigterm_sends_away_whatever_they_wait_for(stage):
+    """Also those who wait inside a lock's own call, and those who stand behind them in line."""
+    strategies = ("process-mutex", "setnx-sleep", "setnx-recursive", "renewed", "split", "redlock",
+                  "pawl-multi", "pawl-fair")
+
+    def run(number):
+        redis, arguments = stage.redis(), ["--sellers", "3"]
+        if strategies[number] in ("redlock", "pawl-multi"):
+            # With a short lease, servers that are new vote soon.
+            servers = ",".join(stage.redis().url() for _ in range(3))
+            arguments += ["--quorum", servers, "--lease", "1s"]
+        shop = stage.serve(redis, "--strategy", strategies[number], "--wait", "60s", "--slow-at",
+                           "1:2500ms", "--grace", "300ms", *arguments)
+        try:
+            send_away(redis, shop)
+        except Exception as error:
+            raise AssertionError(f"{strategies[number]}: {error} {shop.said()}") from error
+
+    stages.together(len(strategies), run)
+
+
+@case
+def sigterm_interrupts_a_renewal_that_never_sells(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "renew-inline", "--wait", "60s", "--grace", "100ms")
+    shop.put("10001", stock=10)
+    order = stages.in_background(shop.order, "10001")
+    until(lambda: lock_is_held(redis), "it renews")
+    begin = time.monotonic()
+    shop.signal(signal.SIGTERM)
+    expect(order.result(20).status, 503, "the order")
+    expect(shop.wait(), 0, f"exit status: {shop.said()}")
+    expect_true(time.monotonic() - begin < 3, "it ends soon")
+
+
+@case
+def sigterm_does_not_wait_for_a_redis_that_is_frozen(stage):
+    redis = stage.redis()
+    shop = stage.serve(redis, "--strategy", "none")
+    shop.put("10001", stock=5)
+    streams = []
+    for number in range(10):
+        stream = http.client.HTTPConnection("127.0.0.1", shop.port, timeout=60)
+        stream.request("GET", f"/events?item=item{number}")
+        streams.append((stream, stream.getresponse()))
+    redis.process.signal(signal.SIGSTOP)
+    questions = [stages.in_background(shop.ask, "/items/10001", "GET", None, None, 60)
+                 for _ in range(40)]
+    until(lambda: any(question.done() for question in questions), "they are being answered")
+    begin = time.monotonic()
+    shop.signal(signal.SIGTERM)
+    expect(shop.wait(60), 0, f"exit status: {shop.said()}")
+    expect_true(time.monotonic() - begin < 12, f"it took {time.monotonic() - begin:.1f} s")
+    redis.process.signal(signal.SIGCONT)
+    answers = [question.result(20) for question in questions]
+    expect({answer.status for answer in answers}, {503}, "the answers")
+    for stream, _ in streams:
+        stream.close()
 
 
 @case

@@ -96,9 +96,10 @@ def wrong_command_lines_begin_nothing(stage):
     expect_refusal(stage, ["--instances", "0"], 64, "--instances takes a number from 1")
     expect_refusal(stage, ["--weights", "1:0"], 64, "--weights takes numbers")
     expect_refusal(stage, ["--strategy", "hope"], 64, "no strategy 'hope'; there are none, ")
-    expect_refusal(stage, ["--base-port", "0", "--instances", "1", "--lease", "long"], 69,
+    expect_refusal(stage, ["--base-port", "0", "--instances", "1", "--lease", "long"], 64,
                    "ended; what it said is above")
     expect_refusal(stage, ["--base-port", "65535"], 64, "--base-port leaves no room")
+    expect_refusal(stage, ["--base-port", "0", "--strategy", "redlock5"], 64, "needs 5 lock")
 
 
 @case

@@ -351,7 +351,7 @@ static void two_hundred_times_leave_nothing_behind(void **state)
             open_use_close(urls[i], j);
         }
         assert_int_equal(open_descriptor_count(), descriptors);
-        WAIT_UNTIL(thread_count() == threads, 2000); /* the kernel takes a moment */
+        assert_int_equal(thread_count(), threads);
         const size_t now = resident_size();
         print_message(
             "%.5s: resident memory %zu KiB, was %zu KiB\n", urls[i], now / 1024, resident / 1024);

@@ -89,22 +89,25 @@ static void six_survive_two(void **state)
 
 /* ===== A server that hangs ===== */
 
-/* It costs nothing: the others decide. */
+/* It costs nothing: the others decide. These are given as long as a call may take, for on a busy
+ * machine they may be late, too. */
 static void one_hangs_while_it_is_acquired(void **state)
 {
     (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.node_timeout_ms = 1000;
     nodes.count = 3;
-    party_open(&ours, &nodes, NULL, NULL);
+    party_open(&ours, &nodes, NULL, &options);
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
     assert_ok(pawl_lock_release(ours.lock));
     WAIT_UNTIL(nodes_holding(&nodes) == 0, 1000);
     server_pause(nodes.servers[1]);
-    const int64_t start_us = boottime_us();
+    const int64_t start_ms = boottime_ms();
     for (int i = 0; i < 10; i++) {
         assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
         assert_ok(pawl_lock_release(ours.lock));
     }
-    assert_true(boottime_us() - start_us < 10 * 45000); /* each less than the node timeout */
+    assert_true(boottime_ms() - start_ms < 10 * 900); /* each less than the node timeout */
     server_resume(nodes.servers[1]);
     WAIT_UNTIL(nodes_holding(&nodes) == 0, 5000); /* what it granted late was taken back */
     assert_ok(pawl_lock_acquire(ours.lock, 2000));
@@ -119,7 +122,7 @@ static void one_hangs_while_it_is_held(void **state)
     options.lease_ms = 600;
     nodes.count = 3;
     party_open(&ours, &nodes, "?durable=1&timeout=200ms", &options);
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
     WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
     server_pause(nodes.servers[2]);
     const int64_t end_ms = boottime_ms() + 1500;
@@ -145,7 +148,7 @@ static void one_hangs_while_it_is_released(void **state)
     (void)state;
     nodes.count = 3;
     party_open(&ours, &nodes, NULL, NULL);
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
     WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
     server_pause(nodes.servers[0]);
     const int64_t start_ms = boottime_ms();
@@ -186,7 +189,7 @@ static void a_majority_hangs_while_it_is_held(void **state)
     options.event_arg = &news;
     nodes.count = 3;
     party_open(&ours, &nodes, "?durable=1&timeout=200ms", &options);
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
     WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
     server_pause(nodes.servers[1]);
     server_pause(nodes.servers[2]);
@@ -279,10 +282,12 @@ static void a_limit_is_kept(void **state)
 static void a_long_wait_ends_busy(void **state)
 {
     (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.node_timeout_ms = 1000; /* or a late server makes a whole round without an answer */
     nodes.count = 3;
-    party_open(&ours, &nodes, "?durable=1&timeout=100ms", NULL);
-    party_open(&theirs, &nodes, "?durable=1&timeout=100ms", NULL);
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    party_open(&ours, &nodes, NULL, NULL);
+    party_open(&theirs, &nodes, "?durable=1&timeout=100ms", &options);
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
     for (int wait_ms = 150; wait_ms < 170; wait_ms++) {
         assert_status(pawl_lock_acquire(theirs.lock, wait_ms), PAWL_BUSY);
     }
@@ -365,7 +370,7 @@ static void lost_and_released_while_on_risk_runs(void **state)
     options.event_arg = &slow;
     nodes.count = 3;
     party_open(&ours, &nodes, "?durable=1&timeout=200ms", &options);
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
     server_pause(nodes.servers[0]);
     server_pause(nodes.servers[1]);
     WAIT_UNTIL(atomic_load(&slow.at_risk) == 1, 3000);

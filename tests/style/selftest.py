@@ -127,11 +127,13 @@ CASES = [
     ("format", "tests/unit/a.c", TOP + "int *f(void) {\n    return 0;\n}\n", 3, "clang-formatted"),
 ]
 
-# source, exit status, words in the answer
+# file, source, exit status, words in the answer
 TIDY_CASES = [
-    ("int pawl__f(int *a) { *a = 1; return *a; }\n", 0, "1 files in order"),
-    ("int pawl__f(void) { int *a = 0; return *a; }\n", 1, "src/a.c:1:40: error"),
-    ("int pawl__f(void) { int unused; return 1; }\n", 1, "unused variable"),
+    ("src/a.c", "int pawl__f(int *a) { *a = 1; return *a; }\n", 0, "1 files in order"),
+    ("src/a.c", "int pawl__f(void) { int *a = 0; return *a; }\n", 1, "src/a.c:1:40: error"),
+    ("src/a.c", "int pawl__f(void) { int unused; return 1; }\n", 1, "unused variable"),
+    ("apps/b/a.c", "int f(void) { int *a = 0; return *a; }\n", 1, "apps/b/a.c:1:34: error"),
+    ("tests/a.c", "int f(void) { int *a = 0; return *a; }\n", 1, "is this the build?"),
 ]
 
 API = '#define PAWL_API __attribute__((visibility("default")))\n'
@@ -191,11 +193,11 @@ def try_bad(checker, path, text, line, word):
     return None
 
 
-def try_tidy(source, wanted_status, word):
+def try_tidy(name, source, wanted_status, word):
     with open(f"{HERE}/../../.clang-tidy", encoding="utf-8") as file:
-        files = {".clang-tidy": file.read(), "src/a.c": source}
+        files = {".clang-tidy": file.read(), name: source}
     with tempfile.TemporaryDirectory(prefix="pawl-style-") as root:
-        path = os.path.join(root, "src/a.c")
+        path = os.path.join(root, name)
         entry = {"directory": root, "file": path, "command": f"cc -Wall -Werror -c {path}"}
         write_tree(root, {**files, "compile_commands.json": json.dumps([entry])})
         status, output = check("tidy", root, root)
@@ -224,7 +226,7 @@ def main():
     compiler, nm = sys.argv[1:3]
     results = [(f"{c}: a good tree", try_good(c)) for c in ("layering", "source", "format")]
     results += [(f"{c[0]}: {c[4]} in {c[1]}", try_bad(*c)) for c in CASES]
-    results += [(f"tidy: {c[2]}", try_tidy(*c)) for c in TIDY_CASES]
+    results += [(f"tidy: {c[3]}", try_tidy(*c)) for c in TIDY_CASES]
     results += [(f"exports: {c[4]}", try_exports(compiler, nm, c)) for c in EXPORT_CASES]
     failed = 0
     for name, wrong in results:

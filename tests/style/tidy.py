@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy and clang's own warnings find nothing in the library: tidy.py ROOT BUILD_DIR
+"""clang-tidy and clang's own warnings find nothing in the library and in the flash sale: tidy.py
+ROOT BUILD_DIR
 
 The checks are those of .clang-tidy; how each file is compiled is in the build directory's
 compile_commands.json.
@@ -17,18 +18,19 @@ import tempfile
 import tools
 import tree
 
+PARTS = ("src", "apps")
 TESTING_OBJECTS = "pawl_testing.dir"  # the same files once more
 
 
-def library_commands(root, build):
-    """The entries of compile_commands.json for the files in src/, each file once."""
+def commands(root, build):
+    """The entries of compile_commands.json for the files of these parts, each file once."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
-    source = os.path.join(os.path.realpath(root), "src", "")
+    places = tuple(os.path.join(os.path.realpath(root), part, "") for part in PARTS)
     return [
         entry
         for entry in entries
-        if os.path.realpath(entry["file"]).startswith(source)
+        if os.path.realpath(entry["file"]).startswith(places)
         and TESTING_OBJECTS not in entry["command"]
     ]
 
@@ -47,9 +49,9 @@ def main():
     program = tools.find("clang-tidy")
     if program is None:
         return tools.SKIPPED
-    entries = library_commands(root, build)
+    entries = commands(root, build)
     if not entries:
-        print(f"{build}/compile_commands.json: nothing from {root}/src; is this the build?")
+        print(f"{build}/compile_commands.json: nothing from {root}; is this the build?")
         return 1
     with tempfile.TemporaryDirectory(prefix="pawl-tidy-") as commands_dir:
         path = os.path.join(commands_dir, "compile_commands.json")

@@ -15,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static size_t count_entries(const char *path)
+/* How many entries a directory has, of those that `counts` (NULL: all). */
+static size_t count_entries(const char *path, bool (*counts)(const char *name))
 {
     DIR *directory = opendir(path);
     if (directory == NULL) {
@@ -24,7 +25,8 @@ static size_t count_entries(const char *path)
     size_t count = 0;
     for (const struct dirent *entry = readdir(directory); entry != NULL;
          entry = readdir(directory)) {
-        count += entry->d_name[0] != '.' ? 1 : 0;
+        const bool hidden = entry->d_name[0] == '.';
+        count += !hidden && (counts == NULL || counts(entry->d_name)) ? 1 : 0;
     }
     closedir(directory);
     return count;
@@ -32,12 +34,53 @@ static size_t count_entries(const char *path)
 
 size_t open_descriptor_count(void)
 {
-    return count_entries("/proc/self/fd") - 1; /* without the one that read the directory */
+    return count_entries("/proc/self/fd", NULL) - 1; /* without the one that read the directory */
 }
 
+/* The flags of a thread are its seventh field behind its name, which may have anything in it. */
+static bool is_no_leaver(const char *thread)
+{
+    enum { IS_EXITING = 4 }; /* PF_EXITING in the kernel's sched.h */
+    char path[64];
+    char line[512];
+    unsigned flags = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
+    FILE *file = fopen(path, "re");
+    const bool is_read = file != NULL && fgets(line, sizeof line, file) != NULL;
+    if (file != NULL) {
+        fclose(file);
+    }
+    const char *name_end = is_read ? strrchr(line, ')') : NULL;
+    return name_end != NULL && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+           (flags & IS_EXITING) == 0;
+}
+
+/* The kernel wakes who joins a thread before it has taken it from the list. */
 size_t thread_count(void)
 {
-    return count_entries("/proc/self/task");
+    return count_entries("/proc/self/task", is_no_leaver);
+}
+
+static int64_t wait_ns; /* of the threads that were looked at */
+
+static bool add_wait(const char *thread)
+{
+    char path[64];
+    long long waited_ns = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", thread);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        wait_ns += fscanf(file, "%*u %lld", &waited_ns) == 1 ? waited_ns : 0;
+        fclose(file);
+    }
+    return true;
+}
+
+int64_t processor_wait_ms(void)
+{
+    wait_ns = 0;
+    count_entries("/proc/self/task", add_wait);
+    return wait_ns / 1000000;
 }
 
 size_t resident_size(void)

@@ -7,10 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Open descriptors, threads and resident memory of this process. */
+/* Open descriptors, threads and resident memory of this process. A thread that has been joined is
+ * not counted any more. */
 size_t open_descriptor_count(void);
 size_t thread_count(void);
 size_t resident_size(void); /* bytes */
+
+/* How long the threads that this process has now, taken together, were ready to run and had no
+ * processor. One that waits at this moment is counted when it gets it. 0: the kernel does not say.
+ */
+int64_t processor_wait_ms(void);
 
 /* A new directory (0700) that the clean-up removes with all that is in it. The path stays valid
  * until then; tempdir_remove() does it earlier. Removal never follows a symbolic link. */

@@ -266,7 +266,7 @@ static void open_restricted(struct side *side, const char *rights)
 static void assert_place_denied(struct side *side, const char *name, const char *part)
 {
     struct pawl__place *place = place_make(name, strlen(name));
-    assert_int_equal(pawl__engine_redis.place_open(side->self, place), PAWL_DENIED);
+    assert_int_equal(place_try(side, place), PAWL_DENIED);
     if (strstr(pawl__error_text(), part) == NULL) {
         support_fail("\"%s\" does not say \"%s\"", pawl__error_text(), part);
     }
@@ -354,7 +354,7 @@ static void advice_can_be_pasted(void **state)
         assert_int_equal(system(command), 0);
         assert_works(&side, names[i]);
         struct pawl__place *place = place_make("unlike", strlen("unlike")); /* nothing else */
-        assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+        assert_int_equal(place_try(&side, place), PAWL_DENIED);
         place_discard(place);
         side_close(&side);
     }
@@ -369,7 +369,7 @@ static void one_command_is_missing(void **state)
     assert_works(&side, "lock:1"); /* a mutex needs it not */
     struct pawl__place *place = place_make("lock:1", strlen("lock:1"));
     place->family = PAWL__FAMILY_FAIR;
-    assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+    assert_int_equal(place_try(&side, place), PAWL_DENIED);
     assert_non_null(strstr(pawl__error_text(), "RPUSH"));
     place_discard(place);
     side_close(&side);
@@ -384,7 +384,7 @@ static void fair_locks_need_more(void **state)
     assert_works(&side, "lock:1"); /* a mutex does not */
     struct pawl__place *place = place_make("lock:1", strlen("lock:1"));
     place->family = PAWL__FAMILY_FAIR;
-    assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+    assert_int_equal(place_try(&side, place), PAWL_DENIED);
     assert_non_null(strstr(pawl__error_text(), "LINDEX"));
     assert_non_null(strstr(pawl__error_text(), "on key 'redisson_lock_queue:{lock:1}'"));
     assert_non_null(strstr(pawl__error_text(), "on key 'redisson_lock_timeout:{lock:1}'"));
@@ -421,7 +421,7 @@ static void channels_of_waiters_are_denied(void **state)
     open_restricted(&side, "~* &redisson_lock__channel:{lock:1} +@all");
     struct pawl__place *place = place_make("lock:1", strlen("lock:1"));
     place->family = PAWL__FAMILY_FAIR;
-    assert_int_equal(pawl__engine_redis.place_open(side.self, place), PAWL_DENIED);
+    assert_int_equal(place_try(&side, place), PAWL_DENIED);
     assert_non_null(strstr(pawl__error_text(), "on channel 'redisson_lock__channel:{lock:1}*'"));
     assert_non_null(strstr(pawl__error_text(), "'&redisson_lock__channel:{lock:1}*'"));
     place_discard(place);

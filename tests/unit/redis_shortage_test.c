@@ -65,7 +65,7 @@ static bool live(void *arg)
     bool good = side_try_connect(&side) == PAWL_OK;
     if (good) {
         struct pawl__place *place = place_make("lock", 4);
-        good = pawl__engine_redis.place_open(side.self, place) == PAWL_OK;
+        good = place_try(&side, place) == PAWL_OK;
         if (good) {
             good = use_place(&side, place);
             pawl__engine_redis.place_close(side.self, place);

@@ -108,7 +108,7 @@ static void without_faults_it_is_transparent(void **state)
     close(fd);
     WAIT_UNTIL(proxy_stats(proxy).open == 0, 5000);
     proxy_stop(proxy);
-    WAIT_UNTIL(thread_count() == threads - 1, 5000);
+    assert_int_equal(thread_count(), threads - 1);
 }
 
 static void the_server_may_be_a_unix_socket(void **state)

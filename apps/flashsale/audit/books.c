@@ -86,10 +86,12 @@ static bool find_stocks(
     if (!is_list) {
         books->stocks = calloc(1, sizeof *books->stocks);
         books->stock_count = books->stocks ? 1 : 0;
-        if (books->stocks) {
-            snprintf(books->stocks[0].key, sizeof books->stocks[0].key, "%s", item);
+        if (!books->stocks) {
+            snprintf(why, AUDIT_WHY_SIZE, "no memory left");
+            return false;
         }
-        return books->stocks != NULL;
+        snprintf(books->stocks[0].key, sizeof books->stocks[0].key, "%s", item);
+        return true;
     }
     redisReply *list = redisCommand(server, "LRANGE %s 0 -1", item);
     if (!list || list->type != REDIS_REPLY_ARRAY) {

@@ -52,7 +52,7 @@ static size_t find_places(
     for (size_t i = 0; i < count; i++) {
         char why[AUDIT_WHY_SIZE];
         if (!redis_place_parse(urls[i], &places[i], why, sizeof why)) {
-            say_usage("%s", why);
+            say_usage("%s: %s", i == 0 ? "--redis" : "--segments-on", why);
             return 0;
         }
     }

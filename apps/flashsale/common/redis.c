@@ -160,9 +160,12 @@ static void decode(const char *text, char *out)
 {
     char *end = out;
     for (; *text != '\0'; text++) {
-        const bool escaped = text[0] == '%' && digit_of(text[1]) >= 0 && digit_of(text[2]) >= 0;
-        *end++ = escaped ? (char)(digit_of(text[1]) * 16 + digit_of(text[2])) : *text;
-        text += escaped ? 2 : 0;
+        if (text[0] == '%' && digit_of(text[1]) >= 0 && digit_of(text[2]) >= 0) {
+            *end++ = (char)(digit_of(text[1]) * 16 + digit_of(text[2]));
+            text += 2;
+        } else {
+            *end++ = *text;
+        }
     }
     *end = '\0';
 }
@@ -224,6 +227,20 @@ redisContext *redis_open(
     }
     redisFree(context);
     return NULL;
+}
+
+/* Errors are words in capitals before a sentence; ERR is most of them. */
+enum redis_verdict redis_judge(const char *why)
+{
+    static const char *const denials[] = {"NOAUTH ", "WRONGPASS ", "NOPERM ", "DENIED ",
+        "ERR invalid password", "ERR AUTH <password> called without any password"};
+    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++) {
+        if (strncmp(why, denials[i], strlen(denials[i])) == 0) {
+            return REDIS_DENIED;
+        }
+    }
+    const bool about_us = strncmp(why, "ERR ", 4) == 0 && strstr(why, "max number") == NULL;
+    return about_us ? REDIS_NEVER : REDIS_NOT_NOW;
 }
 
 void redis_drop(redisContext **link)

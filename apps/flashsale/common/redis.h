@@ -35,6 +35,11 @@ void redis_place_url(const struct redis_place *place, int db, char *url_out, siz
 redisContext *redis_open(
     const struct redis_place *place, int db, int64_t timeout_ms, char *why, size_t why_size);
 
+/* What the server means that has answered redis_open() so: nothing that the URL could change (or it
+ * did not answer), that we may not come in, or that the URL asks for what is not there. */
+enum redis_verdict { REDIS_NOT_NOW, REDIS_DENIED, REDIS_NEVER };
+enum redis_verdict redis_judge(const char *why);
+
 /* Ask on a connection that is made when there is none, and once more if it turns out to be broken
  * before anything was sent. NULL: no answer; *link is then NULL too. */
 redisReply *redis_ask(

@@ -10,6 +10,7 @@ enum exit_status {
     EXIT_USAGE = 64,       /* the command line is wrong; nothing was begun */
     EXIT_UNAVAILABLE = 69, /* a server does not answer, a port is in use */
     EXIT_SYSTEM = 71,      /* this machine is out of memory, descriptors or processes */
+    EXIT_DENIED = 77,      /* a server does not let us in: wrong password, or a right is missing */
 };
 
 /* Whose sentences these are: "flashsale serve". The text must live on. */

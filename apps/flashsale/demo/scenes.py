@@ -7,9 +7,10 @@ import dataclasses
 import threading
 import time
 
-from shop import until
+from shop import ShopError, until
 
 ITEM = "10001"
+SETTLE_S = 10  # for what was begun to end, after the last answer
 
 
 @dataclasses.dataclass
@@ -207,10 +208,13 @@ def play(shop, scene, scale):
 
 def settled(shop):
     """The audit, after orders that nobody waits for any more have ended."""
+    end = time.monotonic() + SETTLE_S
     audit = shop.audit()
-    while True:
+    while time.monotonic() < end:
         time.sleep(0.02)
         again = shop.audit()
         if again == audit:
             return audit
         audit = again
+    raise ShopError(f"the shop still sells {SETTLE_S} s after its last customer was answered "
+                    f"({audit['sold']} sold by now); is somebody else ordering item {ITEM}?")

@@ -46,7 +46,9 @@ static const char help[] =
     "  --stock N        first put so many pieces into the stock, and forget earlier orders\n"
     "  --segments N     with --stock: divided into so many segments\n"
     "  --strategy NAME  instead of the shop's own\n"
-    "  --record         put the result into the shop's table, for its page\n"
+    "  --record         put the result into the table on the shop's page, which takes it if it "
+    "was\n"
+    "                   started with --allow-faults\n"
     "  --json           the result as one line of JSON\n"
     "  --anywhere       also at shops that are not on this machine\n"
     "\n"
@@ -284,13 +286,27 @@ static void describe(const struct item_state *state, char *out, size_t size)
     }
 }
 
+/* Say that the shop did not take the result, and what it says about that itself. */
+static void say_not_taken(const char *path, int status, const char *answer, const char *why)
+{
+    json_t *object = status > 0 ? json_loads(answer, 0, NULL) : NULL;
+    const char *detail = json_string_value(json_object_get(object, "detail"));
+    if (status > 0) {
+        say("nothing recorded: PUT %s: status %d: %.300s", path, status,
+            detail ? detail : "the shop does not say why");
+    } else {
+        say("nothing recorded: %s", why);
+    }
+    json_decref(object);
+}
+
 static bool record(const struct target *target, const struct report *report)
 {
     char name[72];
     char path[128];
     char shows[80];
     char answer[1024];
-    char why[TARGET_WHY_SIZE] = "";
+    char why[TARGET_WHY_SIZE] = "no memory left";
     if (!report->state.is_known) {
         say("nothing recorded: GET /items/%s does not say what is left", report->item);
         return false;
@@ -312,7 +328,7 @@ static bool record(const struct target *target, const struct report *report)
     free(body);
     json_decref(row);
     if (status < 200 || status > 299) {
-        say("nothing recorded: PUT %s: status %d %s", path, status, why);
+        say_not_taken(path, status, answer, why);
         return false;
     }
     return true;

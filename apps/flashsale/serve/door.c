@@ -152,9 +152,13 @@ static enum MHD_Result send_answer(struct request *request)
             MHD_create_response_from_buffer(answer->size, answer->text, MHD_RESPMEM_MUST_FREE);
         answer->text = NULL;
     } else if (response == NULL) {
-        /* The library does not write to it. */
-        void *fixed = (void *)(uintptr_t)answer->fixed;
-        response = MHD_create_response_from_buffer(answer->size, fixed, MHD_RESPMEM_PERSISTENT);
+        /* The library does not write to it, though it takes no pointer to const. */
+        const union {
+            const char *text;
+            void *buffer;
+        } fixed = {.text = answer->fixed};
+        response =
+            MHD_create_response_from_buffer(answer->size, fixed.buffer, MHD_RESPMEM_PERSISTENT);
     }
     if (response == NULL) {
         return MHD_NO;
@@ -283,7 +287,7 @@ int door_listen(const char *address, int *port, char *why, size_t why_size)
     struct addrinfo *found = NULL;
     if (getaddrinfo(address, service, &hints, &found) != 0) {
         snprintf(why, why_size, "--bind takes an IP address such as 0.0.0.0, not '%s'", address);
-        return -1;
+        return DOOR_NO_ADDRESS;
     }
     const int one = 1;
     const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -294,6 +298,7 @@ int door_listen(const char *address, int *port, char *why, size_t why_size)
     freeaddrinfo(found);
     struct sockaddr_storage own;
     socklen_t own_size = sizeof own;
+    memset(&own, 0, sizeof own);
     if (result != 0 || listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&own, &own_size) != 0) {
         if (errno == EADDRINUSE) {
@@ -303,8 +308,10 @@ int door_listen(const char *address, int *port, char *why, size_t why_size)
             snprintf(
                 why, why_size, "cannot listen on %s port %d: %s", address, *port, strerror(errno));
         }
-        close(fd);
-        return -1;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return DOOR_NO_SOCKET;
     }
     *port = ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
                                             : ((struct sockaddr_in *)&own)->sin_port);

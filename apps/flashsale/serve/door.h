@@ -14,8 +14,9 @@ struct door;
 struct events;
 struct shop;
 
-/* A socket that listens there, or -1: `why` says why not. *port is the one that was got, should it
- * have been 0. */
+/* A socket that listens there, or one of the next two, and `why` says why. *port is the one that
+ * was got, should it have been 0. */
+enum { DOOR_NO_ADDRESS = -2, DOOR_NO_SOCKET = -1 };
 int door_listen(const char *address, int *port, char *why, size_t why_size);
 
 /* Open it on that socket, which then belongs to the door. patience_ms: how long a client may take

@@ -250,13 +250,23 @@ static bool wait_for_tick(struct events *events)
     return goes_on;
 }
 
+/* Asked between two views: each takes seconds if Redis does not answer. */
+static bool is_over(struct events *events)
+{
+    pthread_mutex_lock(&events->mutex);
+    const bool over = events->stopping;
+    pthread_mutex_unlock(&events->mutex);
+    return over;
+}
+
 static void *tell(void *arg)
 {
     struct events *events = arg;
     while (wait_for_tick(events)) {
         open_lock(events);
         arrange_views(events);
-        for (struct view *view = events->views; view != NULL; view = view->next) {
+        for (struct view *view = events->views; view != NULL && !is_over(events);
+             view = view->next) {
             draw(events, view);
         }
     }

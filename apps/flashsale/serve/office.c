@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESULT_FIELD_SIZE = 128 };
+enum { UNDER_MAX = 64, RESULT_FIELD_SIZE = PARAMETER_SIZE + 2 + UNDER_MAX };
 #define RESULTS_KEY "shop:results" /* no item can be called so */
 
 /* ===== GET /healthz ===== */
@@ -78,7 +78,23 @@ void handle_results_get(struct request *request)
     request_at_desk(request, get_results);
 }
 
-/* One row for each strategy, or with ?under= for each strategy and fault. */
+/* One row for each strategy, or with ?under= for each strategy and fault. false: it has been
+ * answered that this is no name for one. */
+static bool name_result(struct request *request, char field_out[RESULT_FIELD_SIZE])
+{
+    const char *under = request_query(request, "under");
+    snprintf(field_out, RESULT_FIELD_SIZE, "%s%s%s", request->parameter, under != NULL ? ", " : "",
+        under != NULL ? under : "");
+    json_t *text = json_string(field_out); /* NULL: it is no UTF-8 */
+    const bool good = text != NULL && (under == NULL || strlen(under) <= UNDER_MAX);
+    json_decref(text);
+    if (!good) {
+        answer_error(request, MHD_HTTP_BAD_REQUEST, "bad request",
+            "under= takes a few words, in UTF-8 and at most %d bytes", UNDER_MAX);
+    }
+    return good;
+}
+
 static void put_result(struct seller *seller, struct request *request)
 {
     json_t *row = request_object(request);
@@ -87,10 +103,11 @@ static void put_result(struct seller *seller, struct request *request)
     }
     char *text = json_dumps(row, JSON_COMPACT);
     json_decref(row);
-    const char *under = request_query(request, "under");
     char field[RESULT_FIELD_SIZE];
-    snprintf(field, sizeof field, "%s%s%s", request->parameter, under != NULL ? ", " : "",
-        under != NULL ? under : "");
+    if (!name_result(request, field)) {
+        free(text);
+        return;
+    }
     redisReply *reply = NULL;
     if (text != NULL) {
         reply = seller_ask_stock(seller, "HSET " RESULTS_KEY " %s %s", field, text);
@@ -107,6 +124,11 @@ static void put_result(struct seller *seller, struct request *request)
 
 void handle_result_put(struct request *request)
 {
+    if (!shop_settings(request->shop)->allow_faults) {
+        answer_error(request, MHD_HTTP_FORBIDDEN, "forbidden",
+            "results are put by demonstrations; start the shop with --allow-faults");
+        return;
+    }
     if (strategy_find(request->parameter) == NULL) {
         answer_error(request, MHD_HTTP_NOT_FOUND, "unknown strategy",
             "results are kept by strategy; GET /strategies lists them");

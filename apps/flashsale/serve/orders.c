@@ -52,25 +52,31 @@ static bool take_strategy(struct request *request, const char *name)
     return true;
 }
 
-/* Fields of the body. */
-static bool read_field(struct request *request, const char *key, json_t *value)
+/* One of the fields that are text; NULL: its value is none. A name that is misspelt must not be
+ * taken for one that is absent. */
+static bool take_text(struct request *request, const char *key, const char *text)
 {
     struct order *order = &request->order;
-    if (strcmp(key, "quantity") == 0) {
-        return take_quantity(request, json_is_integer(value) ? json_integer_value(value) : 0);
-    }
     const bool user = strcmp(key, "user") == 0;
     const bool strategy = strcmp(key, "strategy") == 0;
     if (!user && !strategy && strcmp(key, "activity") != 0) {
         return complain(
             request, "an order has quantity, user, activity and strategy, and nothing else");
     }
-    if (!json_is_string(value)) {
+    if (text == NULL) {
         return complain(request, "user, activity and strategy must be strings");
     }
-    const char *text = json_string_value(value);
     return strategy ? take_strategy(request, text)
                     : take_name(request, text, user ? order->user : order->activity);
+}
+
+/* Fields of the body. */
+static bool read_field(struct request *request, const char *key, json_t *value)
+{
+    if (strcmp(key, "quantity") == 0) {
+        return take_quantity(request, json_is_integer(value) ? json_integer_value(value) : 0);
+    }
+    return take_text(request, key, json_string_value(value));
 }
 
 static bool read_body(struct request *request)
@@ -89,22 +95,27 @@ static bool read_body(struct request *request)
     return good;
 }
 
+/* The same in the query; MHD_NO: it has been answered what is wrong. */
+static enum MHD_Result read_parameter(
+    void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    (void)kind;
+    struct request *request = cls;
+    int64_t number = 0;
+    bool good = false;
+    if (strcmp(key, "quantity") == 0) {
+        const bool is_number = value != NULL && parse_number(value, &number);
+        good = take_quantity(request, is_number ? number : 0);
+    } else {
+        good = take_text(request, key, value);
+    }
+    return good ? MHD_YES : MHD_NO;
+}
+
 static bool read_query(struct request *request)
 {
-    struct order *order = &request->order;
-    const char *quantity = request_query(request, "quantity");
-    const char *user = request_query(request, "user");
-    const char *activity = request_query(request, "activity");
-    const char *strategy = request_query(request, "strategy");
-    int64_t number = 0;
-    if (quantity != NULL && !take_quantity(request, parse_number(quantity, &number) ? number : 0)) {
-        return false;
-    }
-    if ((user != NULL && !take_name(request, user, order->user)) ||
-        (activity != NULL && !take_name(request, activity, order->activity))) {
-        return false;
-    }
-    return strategy == NULL || take_strategy(request, strategy);
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, read_parameter, request);
+    return request->answer.status == 0;
 }
 
 /* ===== What came of it ===== */
@@ -122,21 +133,21 @@ static void answer_sold(struct request *request)
 /* Status and error of each end that is no sale. */
 static const struct {
     unsigned status;
+    bool retry;
     const char *error;
     const char *detail; /* unless the order's why says more */
-    bool retry;
 } refusals[] = {
-    [ORDER_SOLD_OUT] = {MHD_HTTP_CONFLICT, "sold out", "fewer are left than were ordered", false},
-    [ORDER_BUSY] = {MHD_HTTP_SERVICE_UNAVAILABLE, "busy",
-        "others were before you for longer than --wait; try again", true},
-    [ORDER_UNKNOWN_ITEM] = {MHD_HTTP_NOT_FOUND, "unknown item",
-        "nobody has set its stock; PUT /items/{id} {\"stock\":1000} does", false},
-    [ORDER_REFUSED] = {MHD_HTTP_CONFLICT, "refused", "", false},
-    [ORDER_UNAVAILABLE] = {MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable",
-        "Redis does not answer; nothing was sold. Try again soon", true},
-    [ORDER_UNKNOWN] = {MHD_HTTP_SERVICE_UNAVAILABLE, "unknown",
-        "Redis did not confirm the order; the audit knows", false},
-    [ORDER_FAILED] = {MHD_HTTP_INTERNAL_SERVER_ERROR, "failed", "", false},
+    [ORDER_SOLD_OUT] = {MHD_HTTP_CONFLICT, false, "sold out", "fewer are left than were ordered"},
+    [ORDER_BUSY] = {MHD_HTTP_SERVICE_UNAVAILABLE, true, "busy",
+        "others were before you for longer than --wait; try again"},
+    [ORDER_UNKNOWN_ITEM] = {MHD_HTTP_NOT_FOUND, false, "unknown item",
+        "nobody has set its stock; PUT /items/{id} {\"stock\":1000} does"},
+    [ORDER_REFUSED] = {MHD_HTTP_CONFLICT, false, "refused", ""},
+    [ORDER_UNAVAILABLE] = {MHD_HTTP_SERVICE_UNAVAILABLE, true, "unavailable",
+        "Redis does not answer; nothing was sold. Try again soon"},
+    [ORDER_UNKNOWN] = {MHD_HTTP_SERVICE_UNAVAILABLE, false, "unknown",
+        "Redis did not confirm the order; the audit knows"},
+    [ORDER_FAILED] = {MHD_HTTP_INTERNAL_SERVER_ERROR, false, "failed", ""},
 };
 
 static void answer_order(struct request *request)
@@ -205,9 +216,7 @@ static void take(struct request *request)
 {
     struct order *order = &request->order;
     if (door_is_shut(request->door)) {
-        answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "closing",
-            "this instance is closing; nothing was sold. Try again at another");
-        request->answer.retry_after_s = 1;
+        answer_closing(request);
         return;
     }
     order->arrived_us = now_us();

@@ -2,6 +2,7 @@
 /* Requests and answers: see request.h. */
 #include "serve/request.h"
 
+#include "common/clock.h"
 #include "common/values.h"
 #include "serve/door.h"
 #include "shop/items.h"
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { DESK_PATIENCE_US = 5000000 }; /* in its queue */
 
 const char *request_query(const struct request *request, const char *name)
 {
@@ -39,7 +42,13 @@ static void run_at_desk(struct seller *seller, struct task *task)
     struct request *request =
         (struct request *)(void *)((char *)task - offsetof(struct request, task));
     void (*run)(struct seller *, struct request *) = request->at_desk;
-    run(seller, request);
+    if (door_is_shut(request->door)) {
+        answer_closing(request);
+    } else if (now_us() - request->asked_us > DESK_PATIENCE_US) {
+        answer_unavailable(request, "answers too slowly for all who ask; try again soon");
+    } else {
+        run(seller, request);
+    }
     request_finish(request);
 }
 
@@ -48,6 +57,7 @@ void request_at_desk(
 {
     request->at_desk = run;
     request->task.run = run_at_desk;
+    request->asked_us = now_us();
     request_later(request);
     shop_ask_desk(request->shop, &request->task);
 }
@@ -113,6 +123,13 @@ void answer_error(
 void answer_unavailable(struct request *request, const char *sentence)
 {
     answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable", "Redis %s", sentence);
+    request->answer.retry_after_s = 1;
+}
+
+void answer_closing(struct request *request)
+{
+    answer_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, "closing",
+        "this instance is closing; nothing was done. Try again at another");
     request->answer.retry_after_s = 1;
 }
 

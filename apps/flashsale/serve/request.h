@@ -50,6 +50,7 @@ struct request {
     struct answer answer;
     struct order order; /* of the routes that sell */
     struct task task;   /* of those that ask the desk */
+    int64_t asked_us;   /* since then it stands in the desk's queue */
     void (*at_desk)(struct seller *seller, struct request *request);
 };
 
@@ -69,7 +70,9 @@ void request_later(struct request *request);
 /* From any thread: the answer is there. The request is gone soon after. */
 void request_finish(struct request *request);
 
-/* Suspend it, and have this done at the desk; `run` answers, the rest is done here. */
+/* Suspend it, and have this done at the desk; `run` answers, the rest is done here. Redis may be
+ * slow, and the queue long: whoever stands in it for seconds, or when the door is shut, is told so
+ * instead. */
 void request_at_desk(
     struct request *request, void (*run)(struct seller *seller, struct request *request));
 
@@ -94,6 +97,9 @@ void answer_fixed(struct request *request, const char *type, const char *text, s
 
 /* 503, and nobody knows when Redis is back. The sentence says what Redis did, behind its name. */
 void answer_unavailable(struct request *request, const char *sentence);
+
+/* 503: we are about to end, and nothing was done. */
+void answer_closing(struct request *request);
 
 #define TYPE_JSON "application/json"
 #define TYPE_TEXT "text/plain; charset=utf-8"

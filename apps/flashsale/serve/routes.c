@@ -57,7 +57,7 @@ static const struct route wrong_method[] = {
 
 static const struct embedded *find_file(const char *path)
 {
-    char name[PARAMETER_SIZE];
+    char name[PARAMETER_SIZE + 8];
     snprintf(name, sizeof name, "page%s", strcmp(path, "/") == 0 ? "/index.html" : path);
     for (size_t i = 0; embedded_files[i] != NULL; i++) {
         if (strcmp(embedded_files[i]->path, name) == 0) {

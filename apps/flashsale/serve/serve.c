@@ -2,9 +2,9 @@
 /* flashsale serve: one instance of the shop, from its command line to its end. */
 #include "commands.h"
 #include "common/options.h"
-#include "common/redis.h"
 #include "common/say.h"
 #include "common/values.h"
+#include "serve/check.h"
 #include "serve/door.h"
 #include "serve/events.h"
 #include "shop/faults.h"
@@ -46,6 +46,10 @@ static const char help[] =
     "  --patience DUR      how long a client may take over sending a request (15s)\n"
     "  --grace DUR         how long orders that wait may go on waiting after SIGTERM (5s)\n"
     "\n"
+    "What can never work (a URL that is none, a directory that cannot be, too few servers for the\n"
+    "strategy: 64; a server that does not let us in: 77) ends it at once with that exit status; a\n"
+    "server that is only not there now, or not fit to keep locks now, is said and waited for.\n"
+    "\n"
     "Faults on demand, at this process's Nth order that is inside the lock:\n"
     "\n"
     "  --die-at N          dies with the lock\n"
@@ -53,7 +57,8 @@ static const char help[] =
     "  --slow-at N:DUR     takes so long over this order\n"
     "  --in-gap            these strike between two commands that should be one, where the\n"
     "                      strategy has such a gap (setnx-expire, owner-check)\n"
-    "  --allow-faults      the same by POST /faults/{die,stop,slow}[?for=3s&in=gap]\n"
+    "  --allow-faults      the same by POST /faults/{die,stop,slow}[?for=3s&in=gap]; and the page\n"
+    "                      shows results that are PUT to /results/{strategy}\n"
     "  --control PATH      where faults of servers are asked for: the socket of `flashsale up`\n"
     "  --stack SIZE        of the process in which setnx-recursive recurses (as it is)\n";
 
@@ -205,39 +210,25 @@ static int close_all(struct shop *shop, struct events *events, struct door *door
     return EXIT_FINE;
 }
 
-/* Nothing of this keeps the shop from opening: what is not there may come. */
-static void warn(struct shop *shop, const struct serve_options *options)
-{
-    char why[300];
-    struct redis_place place;
-    redis_place_parse(options->shop.redis_url, &place, why, sizeof why);
-    redisContext *redis = redis_open(&place, place.db, REDIS_TIMEOUT_MS, why, sizeof why);
-    if (redis == NULL) {
-        say("the stock's Redis does not answer (%s); orders are told so until it does", why);
-    }
-    redis_drop(&redis);
-    if (!shop_prepare(shop, options->shop.strategy, why, sizeof why)) {
-        say("strategy '%s' cannot be used as things are: %s", options->strategy, why);
-    }
-    if (options->shop.allow_faults && strncmp(options->bind, "127.", 4) != 0) {
-        say("whoever reaches %s can break this shop: --allow-faults", options->bind);
-    }
-}
-
-/* NULL: it has been said why. */
-static struct shop *open_shop(const struct serve_options *options)
+/* EXIT_FINE, or an exit status after it has been said why. */
+static int open_shop(const struct serve_options *options, struct shop **shop_out)
 {
     char why[300];
     struct shop *shop = shop_open(&options->shop, why, sizeof why);
     if (shop == NULL) {
         say("%s", why);
-        return NULL;
+        return EXIT_USAGE;
     }
-    if (!arm_faults(shop, options)) {
+    const int status = arm_faults(shop, options) ? check_shop(shop) : EXIT_USAGE;
+    if (status != EXIT_FINE) {
         shop_close(shop);
-        return NULL;
+        return status;
     }
-    return shop;
+    if (options->shop.allow_faults && strncmp(options->bind, "127.", 4) != 0) {
+        say("whoever reaches %s can break this shop: --allow-faults", options->bind);
+    }
+    *shop_out = shop;
+    return EXIT_FINE;
 }
 
 /* The line that whoever started us waits for. */
@@ -260,16 +251,19 @@ static int run(struct serve_options *options)
     block_signals(&signals);
     options->shop.port = (int)options->port;
     const int listener = door_listen(options->bind, &options->shop.port, why, sizeof why);
+    if (listener == DOOR_NO_ADDRESS) {
+        return say_usage("%s", why);
+    }
     if (listener < 0) {
         say("%s", why);
         return EXIT_UNAVAILABLE;
     }
-    struct shop *shop = open_shop(options);
-    if (shop == NULL) {
+    struct shop *shop = NULL;
+    const int status = open_shop(options, &shop);
+    if (status != EXIT_FINE) {
         close(listener);
-        return EXIT_USAGE;
+        return status;
     }
-    warn(shop, options);
     struct events *events = events_open(shop);
     struct door *door =
         events != NULL ? door_open(shop, events, listener, options->patience_ms) : NULL;

@@ -32,10 +32,20 @@ struct crew {
 /* The calling thread's worker, while it keeps what is given. */
 static _Thread_local struct worker *keeper;
 
+static struct worker *worker_of(struct seller *seller)
+{
+    return (struct worker *)(void *)((char *)seller - offsetof(struct worker, seller));
+}
+
 void crew_keep_next(struct seller *seller, bool keep)
 {
-    void *worker = (char *)seller - offsetof(struct worker, seller);
-    keeper = keep ? worker : NULL;
+    keeper = keep ? worker_of(seller) : NULL;
+}
+
+/* Who works is given something by its own thread only. */
+bool crew_has_next(struct seller *seller)
+{
+    return worker_of(seller)->given != NULL;
 }
 
 /* The next task for this worker, or NULL: it is over. Called with the mutex. */

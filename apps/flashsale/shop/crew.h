@@ -32,6 +32,9 @@ void crew_give(struct crew *crew, struct task *task);
  * false again, is its own next one, and nobody has to be woken for it. */
 void crew_keep_next(struct seller *seller, bool keep);
 
+/* By a worker, inside a task: whether it has a next one already. */
+bool crew_has_next(struct seller *seller);
+
 /* Do what is still in the queue, and end. */
 void crew_stop(struct crew *crew);
 

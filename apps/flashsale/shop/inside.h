@@ -15,7 +15,7 @@ enum {
     TILLS = 16, /* as many can be inside at the same time, under locks of different segments */
     DESKS = 2,
     LOCK_DB = 1,
-    URL_SIZE = 1024,
+    URL_SIZE = 1024, /* of one that was made of a redis_place */
 };
 
 /* A strategy as this process uses it. */
@@ -28,7 +28,8 @@ struct shop {
     struct shop_settings settings;
     struct redis_place stock_place;
     struct redis_place segment_places[SEGMENT_SERVERS_MAX];
-    char lock_url[URL_SIZE];
+    const char *lock_url; /* the settings', or the next */
+    char own_lock_url[URL_SIZE];
     struct crew *sellers, *tills, *desk;
     struct strategy_use uses[STRATEGIES_MAX];
     pthread_mutex_t open_mutex; /* one strategy is opened at a time */

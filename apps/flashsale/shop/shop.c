@@ -10,7 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { INSIDE_MS_MAX = 5000 }; /* how long shop_finish() waits for orders that are inside */
+enum {
+    INSIDE_MS_MAX = 5000, /* how long shop_finish() waits for orders that are inside */
+    CANCEL_MS = 200,      /* how often it tells those who wait meanwhile */
+};
 
 static struct order *order_of(struct task *task)
 {
@@ -19,22 +22,31 @@ static struct order *order_of(struct task *task)
 
 /* ===== Its life ===== */
 
+static bool read_place(
+    const char *option, const char *url, struct redis_place *place_out, char *why, size_t why_size)
+{
+    char sentence[200];
+    const bool good = redis_place_parse(url, place_out, sentence, sizeof sentence);
+    if (!good) {
+        snprintf(why, why_size, "%s: %s", option, sentence);
+    }
+    return good;
+}
+
 static bool read_places(struct shop *shop, char *why, size_t why_size)
 {
-    if (!redis_place_parse(shop->settings.redis_url, &shop->stock_place, why, why_size)) {
+    const struct shop_settings *settings = &shop->settings;
+    if (!read_place("--redis", settings->redis_url, &shop->stock_place, why, why_size)) {
         return false;
     }
-    for (size_t i = 0; i < shop->settings.segment_url_count; i++) {
-        if (!redis_place_parse(
-                shop->settings.segment_urls[i], &shop->segment_places[i], why, why_size)) {
+    for (size_t i = 0; i < settings->segment_url_count; i++) {
+        struct redis_place *place = &shop->segment_places[i];
+        if (!read_place("--segments-on", settings->segment_urls[i], place, why, why_size)) {
             return false;
         }
     }
-    if (shop->settings.lock_url != NULL) {
-        snprintf(shop->lock_url, sizeof shop->lock_url, "%s", shop->settings.lock_url);
-    } else {
-        redis_place_url(&shop->stock_place, LOCK_DB, shop->lock_url, sizeof shop->lock_url);
-    }
+    redis_place_url(&shop->stock_place, LOCK_DB, shop->own_lock_url, sizeof shop->own_lock_url);
+    shop->lock_url = settings->lock_url != NULL ? settings->lock_url : shop->own_lock_url;
     return true;
 }
 
@@ -97,18 +109,25 @@ static bool wait_for_empty_hands(struct shop *shop, int64_t limit_ms)
     return empty;
 }
 
-bool shop_finish(struct shop *shop, int64_t grace_ms)
+static void cancel_waits(struct shop *shop)
 {
-    if (wait_for_empty_hands(shop, grace_ms)) {
-        return true;
-    }
-    atomic_store(&shop->closing, true);
     for (size_t i = 0; strategies[i] != NULL; i++) {
         if (atomic_load(&shop->uses[i].open) && strategies[i]->cancel != NULL) {
             strategies[i]->cancel(shop, shop->uses[i].state);
         }
     }
-    return wait_for_empty_hands(shop, INSIDE_MS_MAX);
+}
+
+bool shop_finish(struct shop *shop, int64_t grace_ms)
+{
+    bool empty = wait_for_empty_hands(shop, grace_ms);
+    atomic_store(&shop->closing, true);
+    /* More than once: an order may begin to wait just after the others were told. */
+    for (int64_t ms = 0; ms < INSIDE_MS_MAX && !empty; ms += CANCEL_MS) {
+        cancel_waits(shop);
+        empty = wait_for_empty_hands(shop, CANCEL_MS);
+    }
+    return empty;
 }
 
 void shop_close(struct shop *shop)
@@ -187,6 +206,26 @@ static void send_away(struct order *order, enum entry entry)
     end_order(order);
 }
 
+void seller_answer_before(struct seller *seller)
+{
+    struct order *order = seller->before;
+    if (order != NULL) {
+        seller->before = NULL;
+        end_order(order);
+    }
+}
+
+/* If the next order is inside already it must not be kept waiting: to answer a customer takes
+ * longer than one thinks, for a thread has to be woken. Redis gets its question first. */
+static void end_or_leave_for_later(struct seller *seller, struct order *order)
+{
+    if (crew_has_next(seller)) {
+        seller->before = order;
+    } else {
+        end_order(order);
+    }
+}
+
 static void sell_and_leave(struct seller *seller, struct order *order)
 {
     const struct strategy *strategy = order->strategy;
@@ -195,6 +234,7 @@ static void sell_and_leave(struct seller *seller, struct order *order)
     const int locks = strategy->enter != NULL || strategy->enter_async != NULL ? 1 : 0;
     tally_inside(&order->shop->tally, locks);
     if (strategy->sell != NULL) {
+        seller_answer_before(seller);
         strategy->sell(seller, order);
     } else {
         sell_naively(seller, order);
@@ -203,7 +243,7 @@ static void sell_and_leave(struct seller *seller, struct order *order)
         strategy->leave(seller, order);
     }
     tally_inside(&order->shop->tally, -locks);
-    end_order(order);
+    end_or_leave_for_later(seller, order);
 }
 
 static void run_inside(struct seller *seller, struct task *task)
@@ -214,6 +254,11 @@ static void run_inside(struct seller *seller, struct task *task)
 static void run_from_start(struct seller *seller, struct task *task)
 {
     struct order *order = order_of(task);
+    if (shop_is_closing(order->shop)) {
+        snprintf(order->why, sizeof order->why, "this instance is closing; nothing was sold");
+        send_away(order, ENTRY_UNAVAILABLE);
+        return;
+    }
     if (!shop_prepare(order->shop, order->strategy, order->why, sizeof order->why)) {
         send_away(order, ENTRY_FAILED);
         return;

@@ -42,6 +42,7 @@ struct seller {
     struct redisContext *stock; /* database 0; NULL while it is away */
     struct redisContext *lock;  /* database 1 of the same server, for hand-written locks */
     struct redisContext *segments[SEGMENT_SERVERS_MAX]; /* further stock servers */
+    struct order *before; /* whose customer is answered while Redis works for the next; or NULL */
 };
 
 /* ===== Its life ===== */
@@ -87,6 +88,9 @@ void shop_entered(struct order *order, enum entry entry);
 /* Read the stock, check, (work), write it back and record the order: right only if nobody else does
  * so at the same time. */
 void sell_naively(struct seller *seller, struct order *order);
+
+/* Answer the customer before, if that was left for later: Redis has been asked now. */
+void seller_answer_before(struct seller *seller);
 
 /* A command on the seller's connection that is made again if it was gone. NULL: Redis did not
  * answer, and the connection is closed. Free the reply with freeReplyObject(). */

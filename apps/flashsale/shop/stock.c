@@ -16,7 +16,8 @@
 
 struct stock_link seller_stock_link(struct seller *seller)
 {
-    return (struct stock_link){.context = &seller->stock, .place = &seller->shop->stock_place};
+    return (struct stock_link){
+        .seller = seller, .context = &seller->stock, .place = &seller->shop->stock_place};
 }
 
 struct stock_link seller_segment_link(struct seller *seller, size_t server)
@@ -24,7 +25,8 @@ struct stock_link seller_segment_link(struct seller *seller, size_t server)
     if (server == 0) {
         return seller_stock_link(seller);
     }
-    return (struct stock_link){.context = &seller->segments[server - 1],
+    return (struct stock_link){.seller = seller,
+        .context = &seller->segments[server - 1],
         .place = &seller->shop->segment_places[server - 1]};
 }
 
@@ -133,10 +135,19 @@ static bool judge(struct order *order, redisReply *const replies[READS], struct 
     return check_user(order, replies[1], replies[2]);
 }
 
+/* Have what was appended leave now; a failure shows when the answers are read. */
+static void send_all(redisContext *context)
+{
+    int done = 0;
+    while (!done && redisBufferWrite(context, &done) == REDIS_OK) {
+    }
+}
+
 bool stock_check(
     struct stock_link link, struct order *order, const char *key, struct stock_reading *out)
 {
     if (!redis_ready(link.context, link.place, link.place->db)) {
+        seller_answer_before(link.seller);
         order_unavailable(order, NULL);
         return false;
     }
@@ -145,6 +156,8 @@ bool stock_check(
     redisAppendCommand(context, "GET per_user:%s", order->item);
     redisAppendCommand(context, "HGET buyers:%s:%s %s", order->activity, order->item, order->user);
     redisAppendCommand(context, "GET sale:%s", order->item);
+    send_all(context);
+    seller_answer_before(link.seller);
     redisReply *replies[READS] = {NULL};
     bool answered = true;
     for (int i = 0; i < READS && answered; i++) {

@@ -15,6 +15,7 @@ struct redis_place;
 
 /* A connection to a server with stock, which is made again when it was gone. */
 struct stock_link {
+    struct seller *seller;
     struct redisContext **context;
     const struct redis_place *place;
 };

@@ -34,7 +34,8 @@ struct strategy {
     bool (*open)(struct shop *shop, void **state_out, char *why, size_t why_size);
     void (*close)(struct shop *shop, void *state);
 
-    /* The shop closes: end the waits that enter_async began. NULL: they end by themselves, soon. */
+    /* The shop closes: end the waits that enter or enter_async began; it may be called again. NULL:
+     * they end by themselves, soon, because they ask shop_is_closing(). */
     void (*cancel)(struct shop *shop, void *state);
 
     enum entry (*enter)(struct seller *seller, struct order *order);

@@ -34,6 +34,15 @@ enum entry hand_wait(
     }
 }
 
+void hand_sleep(struct seller *seller, int64_t us)
+{
+    const int64_t end_us = now_us() + us;
+    for (int64_t left_us = us; left_us > 0 && !shop_is_closing(seller->shop);
+         left_us = end_us - now_us()) {
+        sleep_us(left_us < PAUSE_LONG_US ? left_us : PAUSE_LONG_US);
+    }
+}
+
 /* ===== Commands ===== */
 
 void hand_name_owner(struct seller *seller, struct order *order)

@@ -60,4 +60,7 @@ struct redisReply *hand_run(
 enum attempt hand_reenter(struct seller *seller, struct order *order);
 void hand_release_once(struct seller *seller, struct order *order);
 
+/* Sleep, but not beyond the moment at which the shop closes. */
+void hand_sleep(struct seller *seller, int64_t us);
+
 #endif

@@ -6,8 +6,11 @@
 #include "shop/shop.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+enum { LOOK_US = 50000 }; /* how often whoever waits looks whether the shop is closing */
 
 /* FLAW: nobody keeps anybody out. All who read the same stock write the same rest back, and each of
  * them has sold the same piece. */
@@ -23,14 +26,14 @@ const struct strategy strategy_none = {
 static bool mutex_open(struct shop *shop, void **state_out, char *why, size_t why_size)
 {
     (void)shop;
-    (void)why;
-    (void)why_size;
     pthread_mutex_t *mutex = malloc(sizeof *mutex);
-    if (mutex != NULL) {
-        pthread_mutex_init(mutex, NULL);
+    if (mutex == NULL) {
+        snprintf(why, why_size, "out of memory");
+        return false;
     }
+    pthread_mutex_init(mutex, NULL);
     *state_out = mutex;
-    return mutex != NULL;
+    return true;
 }
 
 static void mutex_close(struct shop *shop, void *state)
@@ -40,15 +43,27 @@ static void mutex_close(struct shop *shop, void *state)
     free(state);
 }
 
-static enum entry mutex_enter(struct seller *seller, struct order *order)
+static bool lock_within(pthread_mutex_t *mutex, int64_t us)
 {
-    const int64_t left_us = order->deadline_us - now_us();
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end); /* the clock that pthread_mutex_timedlock() goes by */
-    const int64_t end_us = end.tv_sec * INT64_C(1000000) + end.tv_nsec / 1000 + left_us;
+    const int64_t end_us = end.tv_sec * INT64_C(1000000) + end.tv_nsec / 1000 + us;
     end = (struct timespec){.tv_sec = end_us / 1000000, .tv_nsec = end_us % 1000000 * 1000};
-    const int result = pthread_mutex_timedlock(strategy_state(seller->shop, order->strategy), &end);
-    return result == 0 ? ENTERED : ENTRY_BUSY;
+    return pthread_mutex_timedlock(mutex, &end) == 0;
+}
+
+static enum entry mutex_enter(struct seller *seller, struct order *order)
+{
+    pthread_mutex_t *mutex = strategy_state(seller->shop, order->strategy);
+    for (;;) {
+        const int64_t left_us = order->deadline_us - now_us();
+        if (lock_within(mutex, left_us < LOOK_US ? left_us : LOOK_US)) {
+            return ENTERED;
+        }
+        if (left_us <= LOOK_US || shop_is_closing(seller->shop)) {
+            return ENTRY_BUSY;
+        }
+    }
 }
 
 static void mutex_leave(struct seller *seller, struct order *order)

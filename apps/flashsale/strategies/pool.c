@@ -142,6 +142,45 @@ static void usher_help(struct pool *pool, struct seller *seller)
     }
 }
 
+/* ===== Handles ===== */
+
+/* NULL: it cannot be had, and `why` says why. */
+static struct handle *make_handle(struct pool *pool, char *why, size_t why_size)
+{
+    struct handle *handle = calloc(1, sizeof *handle);
+    if (handle == NULL ||
+        pawl_lock_open(pool->client, SHOP_LOCK_NAME, &pool->options, &handle->lock) != PAWL_OK) {
+        snprintf(why, why_size, "%s", handle == NULL ? "out of memory" : pawl_last_error());
+        free(handle);
+        return NULL;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    handle->all = pool->all;
+    pool->all = handle;
+    pthread_mutex_unlock(&pool->mutex);
+    return handle;
+}
+
+/* A handle that nobody uses, or a new one; NULL: it cannot be had, and order->why says why. */
+static struct handle *pool_take(struct pool *pool, struct order *order)
+{
+    pthread_mutex_lock(&pool->mutex);
+    struct handle *handle = pool->free;
+    if (handle != NULL) {
+        pool->free = handle->next_free;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return handle != NULL ? handle : make_handle(pool, order->why, sizeof order->why);
+}
+
+static void pool_give_back(struct pool *pool, struct handle *handle)
+{
+    pthread_mutex_lock(&pool->mutex);
+    handle->next_free = pool->free;
+    pool->free = handle;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 /* ===== Its life ===== */
 
 bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **state_out,
@@ -180,6 +219,14 @@ bool pool_open_kind(struct shop *shop, pawl_kind kind, unsigned handoff, void **
         pool_close(shop, pool);
         return false;
     }
+    /* The first handle is made now: it is known then whether this kind of lock can be kept there.
+     */
+    struct handle *first = make_handle(pool, why, why_size);
+    if (first == NULL) {
+        pool_close(shop, pool);
+        return false;
+    }
+    pool_give_back(pool, first);
     *state_out = pool;
     return true;
 }
@@ -215,43 +262,6 @@ void pool_close(struct shop *shop, void *state)
     }
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
-}
-
-/* ===== Handles ===== */
-
-/* A handle that nobody uses, or a new one; NULL: it cannot be had, and order->why says why. */
-static struct handle *pool_take(struct pool *pool, struct order *order)
-{
-    pthread_mutex_lock(&pool->mutex);
-    struct handle *handle = pool->free;
-    if (handle != NULL) {
-        pool->free = handle->next_free;
-    }
-    pthread_mutex_unlock(&pool->mutex);
-    if (handle != NULL) {
-        return handle;
-    }
-    handle = calloc(1, sizeof *handle);
-    if (handle == NULL ||
-        pawl_lock_open(pool->client, SHOP_LOCK_NAME, &pool->options, &handle->lock) != PAWL_OK) {
-        snprintf(order->why, sizeof order->why, "%s",
-            handle == NULL ? "out of memory" : pawl_last_error());
-        free(handle);
-        return NULL;
-    }
-    pthread_mutex_lock(&pool->mutex);
-    handle->all = pool->all;
-    pool->all = handle;
-    pthread_mutex_unlock(&pool->mutex);
-    return handle;
-}
-
-static void pool_give_back(struct pool *pool, struct handle *handle)
-{
-    pthread_mutex_lock(&pool->mutex);
-    handle->next_free = pool->free;
-    pool->free = handle;
-    pthread_mutex_unlock(&pool->mutex);
 }
 
 /* ===== In and out ===== */

@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -25,9 +26,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* How the child ends, if it does so by itself. */
+enum { LOOK_MS = 50 }; /* how often the shop looks whether it is closing */
 enum { RECURSE_GOT = 0, RECURSE_BUSY = 75, RECURSE_AWAY = EXIT_UNAVAILABLE };
 
 /* ===== The child ===== */
@@ -51,6 +55,13 @@ static bool got_lock(struct visit *visit)
     return got;
 }
 
+/* The shop closes. It has blocked the signal, for itself and thereby for us. */
+static bool is_told_to_end(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1;
+}
+
 /* FLAW: each try is one call deeper. It must really be: a call at the very end of a function is
  * made a loop by compilers. So something is left to do behind the call, and every visit is known
  * to the next one by its address, which keeps all of them on the stack. */
@@ -65,7 +76,7 @@ __attribute__((noinline)) static int visit_shop(struct visit *before)
     if (visit.redis->err != 0) {
         return RECURSE_AWAY;
     }
-    if (now_us() + PAUSE_SHORT_US >= visit.deadline_us) {
+    if (now_us() + PAUSE_SHORT_US >= visit.deadline_us || is_told_to_end()) {
         return RECURSE_BUSY;
     }
     sleep_us(PAUSE_SHORT_US);
@@ -171,6 +182,20 @@ static enum entry entry_of(struct order *order, int status)
     return ENTRY_FAILED;
 }
 
+/* Until it has ended; if the shop closes meanwhile it is told to. */
+static void await_child(struct shop *shop, pid_t pid)
+{
+    struct pollfd child = {.fd = (int)syscall(SYS_pidfd_open, pid, 0U), .events = POLLIN};
+    while (child.fd >= 0 && poll(&child, 1, LOOK_MS) <= 0) {
+        if (shop_is_closing(shop)) {
+            kill(pid, SIGTERM);
+        }
+    }
+    if (child.fd >= 0) {
+        close(child.fd);
+    }
+}
+
 static enum entry enter_recursing(struct seller *seller, struct order *order)
 {
     const struct shop_settings *settings = shop_settings(seller->shop);
@@ -186,6 +211,7 @@ static enum entry enter_recursing(struct seller *seller, struct order *order)
         snprintf(order->why, sizeof order->why, "the child that retries could not be started");
         return ENTRY_FAILED;
     }
+    await_child(seller->shop, pid);
     int status = 0;
     while (waitpid(pid, &status, 0) < 0) {
         if (errno != EINTR) {

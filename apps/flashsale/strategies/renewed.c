@@ -33,13 +33,14 @@ static enum entry enter_and_renew(struct seller *seller, struct order *order)
     }
     int64_t third_us = hand_lease_ms(seller) * 1000 / 3;
     enum attempt renewed = ATTEMPT_GOT;
-    while (renewed == ATTEMPT_GOT && now_us() + third_us < order->deadline_us) {
-        sleep_us(third_us);
+    while (renewed == ATTEMPT_GOT && now_us() + third_us < order->deadline_us &&
+           !shop_is_closing(seller->shop)) {
+        hand_sleep(seller, third_us);
         renewed = hand_read(
             order, hand_run(seller, &embedded_strategies_renew_own_lua, order->ticket.owner));
     }
     if (renewed == ATTEMPT_GOT) {
-        sleep_us(order->deadline_us - now_us());
+        hand_sleep(seller, order->deadline_us - now_us());
         snprintf(order->why, sizeof order->why,
             "the lock was had, and renewed until the order's patience was over: nobody was left "
             "to sell");

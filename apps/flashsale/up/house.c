@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/say.h"
@@ -218,6 +219,19 @@ bool house_open(struct house *house)
     return !settings->edge || open_edge(house);
 }
 
+int house_failure(const struct house *house)
+{
+    for (int i = 0; i < house->settings.instances; i++) {
+        const struct process *process = &house->shops[i].process;
+        const int status = process->end_status;
+        const bool refused = process->word_count > 0 && process->pid == 0 && WIFEXITED(status);
+        if (refused && (WEXITSTATUS(status) == EXIT_USAGE || WEXITSTATUS(status) == EXIT_DENIED)) {
+            return WEXITSTATUS(status);
+        }
+    }
+    return EXIT_UNAVAILABLE;
+}
+
 /* Every process there is or was, one after the other; NULL behind the last. In the order in which
  * they are ended: the edge takes no more orders, the shops finish theirs, the servers are last. */
 static struct process *next_process(struct house *house, size_t *index)
@@ -270,6 +284,9 @@ static void ask_shops_to_end(struct house *house)
 
 void house_close(struct house *house)
 {
+    if (house->control_fd >= 0) { /* a shop that asks for a fault now must not wait for an answer */
+        close(house->control_fd);
+    }
     struct process *first_shop = &house->shops[0].process;
     size_t index = 0;
     for (struct process *process = next_process(house, &index); process;
@@ -282,9 +299,6 @@ void house_close(struct house *house)
         process_free(process);
     }
     forwarder_close(house->forwarder);
-    if (house->control_fd >= 0) {
-        close(house->control_fd);
-    }
     if (house->dir[0] && !house->settings.keep_dir) {
         workdir_remove(house->dir);
     } else if (house->dir[0]) {

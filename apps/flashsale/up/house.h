@@ -72,6 +72,10 @@ struct house {
  * still to be ended. */
 bool house_open(struct house *house);
 
+/* The exit status then: that of a shop which could not be as it was told to, or of a server that is
+ * not there. */
+int house_failure(const struct house *house);
+
 /* Says where everything is. */
 void house_announce(const struct house *house);
 

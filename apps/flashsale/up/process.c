@@ -104,35 +104,29 @@ bool process_start(struct process *process)
     return true;
 }
 
-/* Whether it has ended by now, and how. */
-static bool has_ended(struct process *process, int *status_out)
+/* Whether it has ended by now; how, is in end_status then. */
+static bool has_ended(struct process *process)
 {
     if (process->pid == 0) {
         return true;
     }
-    if (waitpid(process->pid, status_out, WNOHANG) != process->pid) {
+    if (waitpid(process->pid, &process->end_status, WNOHANG) != process->pid) {
         return false;
     }
     process->pid = 0;
     return true;
 }
 
-static bool has_ended_arg(void *process)
-{
-    int status = 0;
-    return has_ended(process, &status);
-}
-
 bool process_runs(struct process *process)
 {
-    return !has_ended_arg(process);
+    return !has_ended(process);
 }
 
 /* Waits without looking at signals: whoever wants to end it all wants this, too. */
 static bool is_gone_within(struct process *process, int64_t patience_ms)
 {
     int64_t end_ms = now_ms() + patience_ms;
-    while (!has_ended_arg(process)) {
+    while (!has_ended(process)) {
         if (now_ms() >= end_ms) {
             return false;
         }
@@ -167,8 +161,9 @@ void process_end(struct process *process, int64_t patience_ms)
     }
 }
 
-static void tell_death(const struct process *process, int status)
+static void tell_death(const struct process *process)
 {
+    const int status = process->end_status;
     if (WIFSIGNALED(status)) {
         say("%s died: signal %d (%s); it is started again", process->name, WTERMSIG(status),
             strsignal(WTERMSIG(status)));
@@ -179,8 +174,7 @@ static void tell_death(const struct process *process, int status)
 
 bool process_mend(struct process *process)
 {
-    int status = 0;
-    if (process->wanted && process->pid != 0 && has_ended(process, &status)) {
+    if (process->wanted && process->pid != 0 && has_ended(process)) {
         int64_t now = now_ms();
         bool quick = now - process->started_ms < QUICK_MS;
         process->quick_count = quick ? process->quick_count + 1 : 0;
@@ -189,7 +183,7 @@ bool process_mend(struct process *process)
             say("%s died %d times as soon as it was started", process->name, QUICK_MAX);
             return false;
         }
-        tell_death(process, status);
+        tell_death(process);
         process->due_ms = now + ((int64_t)PAUSE_MS << process->quick_count);
     }
     if (process->wanted && process->due_ms != 0 && now_ms() >= process->due_ms) {

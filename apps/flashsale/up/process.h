@@ -29,6 +29,7 @@ struct process {
     int orphan_signal;                /* which it gets when `up` dies; SIGKILL */
     pid_t pid;                        /* 0: it does not run */
     bool wanted;                      /* it shall run */
+    int end_status;                   /* how it ended last, as waitpid() tells it */
     int64_t started_ms;
     int64_t due_ms;  /* when it is to be started again */
     int quick_count; /* deaths in a row that came soon after the start */

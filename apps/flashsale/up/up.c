@@ -201,12 +201,11 @@ int command_up(int argc, char **argv)
     if (signals_fd < 0 || !workdir_make(house.dir)) {
         return EXIT_SYSTEM;
     }
-    status = EXIT_UNAVAILABLE;
     if (control_open(&house) && house_open(&house)) {
         house_announce(&house);
         status = supervise(&house, signals_fd);
-    } else if (signals_stop()) {
-        status = EXIT_FINE;
+    } else {
+        status = signals_stop() ? EXIT_FINE : house_failure(&house);
     }
     house_close(&house);
     return status;

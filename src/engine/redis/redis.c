@@ -74,16 +74,16 @@ static pawl_status redis_connect(void *self, int64_t deadline_us)
 
 static pawl_status redis_place_open(void *self, struct pawl__place *place)
 {
+    (void)self;
+    return pawl__redis_place_init(pawl__redis_place_of(place))
+               ? PAWL_OK
+               : pawl__fail(PAWL_NO_MEMORY, "no memory for a lock's name");
+}
+
+static pawl_status redis_place_check(void *self, struct pawl__place *place)
+{
     struct redis *redis = self;
-    struct pawl__redis_place *own = pawl__redis_place_of(place);
-    if (!pawl__redis_place_init(own)) {
-        return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock's name");
-    }
-    const pawl_status status = pawl__conn_check_rights(&redis->conn, own);
-    if (status != PAWL_OK) {
-        pawl__redis_place_free(own);
-    }
-    return status;
+    return pawl__conn_check_rights(&redis->conn, pawl__redis_place_of(place));
 }
 
 static void redis_place_close(void *self, struct pawl__place *place)
@@ -287,6 +287,7 @@ const struct pawl__engine pawl__engine_redis = {
     .close = redis_close,
     .place_open = redis_place_open,
     .place_close = redis_place_close,
+    .place_check = redis_place_check,
     .submit = redis_submit,
     .drive = redis_drive,
     .ask = redis_ask,

@@ -9,11 +9,14 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.path.insert(0, os.path.dirname(HERE))
+DEMO_DIR = os.path.join(ROOT, "apps", "flashsale", "demo")
+sys.path[:0] = [os.path.dirname(HERE), DEMO_DIR]
+import scenes  # noqa: E402
+import shop as demo_shop  # noqa: E402
 import stage as stages  # noqa: E402
 from stage import expect, expect_true, until  # noqa: E402
 
-DEMO = os.path.join(ROOT, "apps", "flashsale", "demo", "demo.py")
+DEMO = os.path.join(DEMO_DIR, "demo.py")
 CHOSEN = [
     "none", "process-mutex", "setnx-once", "pawl", "pawl-fenced", "redlock", "split", "atomic"]
 CASES, case = stages.cases()
@@ -111,6 +114,27 @@ def a_wrong_line_is_told_before_anything_starts(stage):
                               capture_output=True, timeout=20, check=False)
         expect((done.returncode, done.stdout), (64, ""), f"{line}")
         expect_true("see --help" in done.stderr, f"{line}: {done.stderr!r}")
+
+
+class Audits:
+    """A shop of which nothing is asked but its audits."""
+
+    def __init__(self, *sold):
+        self.sold = iter(sold)
+
+    def audit(self):
+        return {"sold": next(self.sold), "oversold": 0}
+
+
+@case
+def a_shop_that_does_not_come_to_rest_is_told(stage):
+    del stage
+    expect(scenes.settled(Audits(1, 2, 3, 3, 4))["sold"], 3, "the first that stands still")
+    scenes.SETTLE_S = 0.2
+    restless = stages.in_background(scenes.settled, Audits(*range(10000)))
+    error = restless.exception(10)
+    expect(type(error), demo_shop.ShopError, f"what came of it: {error}")
+    expect_true("still sells" in str(error), f"what it says: {error}")
 
 
 if __name__ == "__main__":

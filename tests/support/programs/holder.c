@@ -461,7 +461,7 @@ static bool map_board(const char *path, const char *index)
     return true;
 }
 
-/* A thread that was joined is listed until the kernel has taken it apart. */
+/* Threads that nobody joins, as for looking up a name, end when they like. */
 static uint64_t thread_count_when_gone(uint64_t expected)
 {
     const int64_t end_ms = boottime_ms() + NEWS_MS;

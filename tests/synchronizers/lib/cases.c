@@ -2,8 +2,11 @@
 /* The frame of the cases, and what they share. */
 #include "synchronizers/lib/cases.h"
 
+#include "support/process.h"
+
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *cases_url;
 
@@ -44,6 +47,7 @@ static void *run_caller(void *arg)
 {
     struct caller *caller = arg;
     int status;
+    atomic_store(&caller->thread_id, gettid());
     if (caller->latch != NULL) {
         status = (int)pawl_latch_wait(caller->latch, caller->wait_ms);
     } else {
@@ -75,6 +79,12 @@ void call_wait(struct caller *caller, pawl_latch *latch, int64_t wait_ms)
 bool call_is_over(struct caller *caller)
 {
     return atomic_load(&caller->status) >= 0;
+}
+
+void call_await_rest(struct caller *caller)
+{
+    WAIT_UNTIL(atomic_load(&caller->thread_id) != 0, SOON_MS);
+    WAIT_UNTIL(process_state(atomic_load(&caller->thread_id)) == 'S', SOON_MS);
 }
 
 pawl_status call_join(struct caller *caller)

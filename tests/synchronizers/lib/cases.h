@@ -16,7 +16,10 @@
 #include <cmocka.h>
 /* clang-format on */
 
-enum { SOON_MS = 10000 };
+enum {
+    SOON_MS = 10000,
+    LOOK_MS = 800, /* what takes less was not found by looking now and then */
+};
 
 /* Run all cases on this backend; main()'s result. `begin` answers its URL. */
 int cases_main(const char *(*begin)(void));
@@ -42,7 +45,8 @@ struct caller {
     pawl_latch *latch;
     int64_t permits;
     int64_t wait_ms;
-    _Atomic int status; /* -1: not yet */
+    _Atomic int thread_id; /* 0: not yet */
+    _Atomic int status;    /* -1: not yet */
 };
 
 void call_acquire(
@@ -50,6 +54,7 @@ void call_acquire(
 void call_wait(struct caller *caller, pawl_latch *latch, int64_t wait_ms);
 pawl_status call_join(struct caller *caller); /* within SOON_MS */
 bool call_is_over(struct caller *caller);
+void call_await_rest(struct caller *caller); /* until it waits, for an answer or for its turn */
 
 extern const struct CMUnitTest semaphore_cases[];
 extern const size_t semaphore_case_count;

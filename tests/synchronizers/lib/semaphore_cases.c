@@ -127,8 +127,10 @@ static void first_come_first_served(void **state)
     struct caller few;
     EXPECT_OK(pawl_semaphore_set(semaphore, 2, NULL));
     call_acquire(&many, semaphore, 3, PAWL_FOREVER);
-    nap_ms(50);
+    call_await_rest(&many);
+    assert_int_equal(available(semaphore), 2); /* answered behind it: so it stands in line now */
     call_acquire(&few, semaphore, 1, PAWL_FOREVER);
+    call_await_rest(&few);
     nap_ms(50);
     assert_false(call_is_over(&few)); /* two are free, but another one waits for three */
     EXPECT_OK(pawl_semaphore_release(semaphore, 1));
@@ -150,7 +152,7 @@ static void those_behind_go_on(void **state)
     struct caller few;
     EXPECT_OK(pawl_semaphore_set(semaphore, 2, NULL));
     call_acquire(&many, semaphore, 3, 300);
-    nap_ms(50);
+    call_await_rest(&many);
     call_acquire(&few, semaphore, 2, PAWL_FOREVER);
     EXPECT(PAWL_BUSY, call_join(&many));
     EXPECT_OK(call_join(&few));
@@ -158,16 +160,15 @@ static void those_behind_go_on(void **state)
     EXPECT_OK(pawl_client_close(client));
 }
 
-/* A release of many reaches many who wait, in this process and in others. */
-static void crowd(void **state)
+/* How long it takes until all who wait, in two clients, have what is released at once. */
+static int64_t release_for_all(const char *name)
 {
-    (void)state;
     enum { CALLERS = 24 };
     pawl_client *clients[2] = {open_client(), open_client()};
     pawl_semaphore *semaphores[2];
     struct caller callers[CALLERS];
     for (size_t i = 0; i < 2; i++) {
-        semaphores[i] = open_semaphore(clients[i], "crowd", false);
+        semaphores[i] = open_semaphore(clients[i], name, false);
     }
     EXPECT_OK(pawl_semaphore_set(semaphores[0], 0, NULL));
     for (size_t i = 0; i < CALLERS; i++) {
@@ -179,12 +180,25 @@ static void crowd(void **state)
     for (size_t i = 0; i < CALLERS; i++) {
         EXPECT_OK(call_join(&callers[i]));
     }
-    assert_true(boottime_ms() - began_ms < 800);
+    const int64_t took_ms = boottime_ms() - began_ms;
     assert_int_equal(available(semaphores[0]), 0);
     for (size_t i = 0; i < 2; i++) {
         EXPECT_OK(pawl_semaphore_close(semaphores[i]));
         EXPECT_OK(pawl_client_close(clients[i]));
     }
+    return took_ms;
+}
+
+/* A release of many reaches many who wait, in this process and in others, by message. */
+static void crowd(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"crowd-1", "crowd-2", "crowd-3", "crowd-4"};
+    int64_t took_ms = INT64_MAX;
+    for (size_t i = 0; i < 4 && took_ms >= LOOK_MS; i++) { /* the machine may be busy */
+        took_ms = release_for_all(names[i]);
+    }
+    assert_true(took_ms < LOOK_MS);
 }
 
 struct worker {

@@ -239,7 +239,7 @@ static void take_stock(struct arena_resources *resources)
     atomic_store(&resources->resident, resident_size());
 }
 
-/* A thread that has been joined may be listed for a moment more. */
+/* Threads that nobody joins, as for looking up a name, end when they like. */
 static void await_threads(void)
 {
     const int64_t end_ms = boottime_ms() + THREADS_MS;

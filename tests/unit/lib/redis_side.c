@@ -192,11 +192,23 @@ void place_discard(struct pawl__place *place)
     free(place);
 }
 
+pawl_status place_try(struct side *side, struct pawl__place *place)
+{
+    pawl_status status = pawl__engine_redis.place_open(side->self, place);
+    if (status == PAWL_OK) {
+        status = pawl__engine_redis.place_check(side->self, place);
+        if (status != PAWL_OK) {
+            pawl__engine_redis.place_close(side->self, place);
+        }
+    }
+    return status;
+}
+
 struct pawl__place *place_open_as(struct side *side, const char *name, enum pawl__family family)
 {
     struct pawl__place *place = place_make(name, strlen(name));
     place->family = family;
-    if (pawl__engine_redis.place_open(side->self, place) != PAWL_OK) {
+    if (place_try(side, place) != PAWL_OK) {
         support_fail("cannot open '%s': %s", name, pawl__error_text());
     }
     return place;

@@ -78,6 +78,9 @@ bool side_logged(struct side *side, const char *part);
 struct pawl__place *place_make(const char *name, size_t name_size); /* not opened */
 void place_discard(struct pawl__place *place);
 struct pawl__place *place_open(struct side *side, const char *name); /* of a mutex */
+
+/* Open a place that was made, and ask about its rights; a failure leaves it not opened. */
+pawl_status place_try(struct side *side, struct pawl__place *place);
 struct pawl__place *place_open_as(struct side *side, const char *name, enum pawl__family family);
 void place_close(struct side *side, struct pawl__place *place);
 

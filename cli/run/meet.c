@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the clients of several servers at once; meet.h says how long. A meeting is never freed:
+ * a thread may come back to it as long as the process lives. */
+#include "run/meet.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+enum { GRACE_US = 50 * US_PER_MS }; /* for those behind a majority, at least */
+
+/* One server. Guarded by the meeting's mutex but for `url` and `meeting`, which do not change. */
+struct guest {
+    struct run_meeting *meeting;
+    char *url;
+    bool came;      /* the rest is known, */
+    bool dismissed; /* or nobody wants to know it any more */
+    pawl_client *client;
+    pawl_status status;
+    char why[1024];
+};
+
+struct run_meeting {
+    const struct run_options *run;
+    pawl_client_options options;
+    int wake_fd;
+    int64_t began_us;
+    int64_t grace_end_us; /* RUN_NEVER: no majority yet */
+    pthread_mutex_t mutex;
+    struct guest guests[RUN_SERVERS_MAX];
+};
+
+/* ===== The threads ===== */
+
+/* Should a server say something when somebody else speaks for it already, it would be said twice.
+ */
+static void on_log(pawl_log_level level, const char *message, void *arg)
+{
+    struct guest *guest = arg;
+    struct run_meeting *meeting = guest->meeting;
+    pthread_mutex_lock(&meeting->mutex);
+    const bool dismissed = guest->dismissed;
+    pthread_mutex_unlock(&meeting->mutex);
+    if (!dismissed) {
+        meeting->options.log(level, message, meeting->options.log_arg);
+    }
+}
+
+static void *meet(void *arg)
+{
+    struct guest *guest = arg;
+    struct run_meeting *meeting = guest->meeting;
+    pawl_client_options options = meeting->options;
+    pawl_client *client = NULL;
+    options.log = on_log;
+    options.log_arg = guest;
+    const pawl_status status = pawl_client_open(guest->url, &options, &client);
+    explicit_bzero(guest->url, strlen(guest->url));
+
+    pthread_mutex_lock(&meeting->mutex);
+    const bool dismissed = guest->dismissed;
+    if (!dismissed) {
+        guest->client = client;
+        guest->status = status;
+        snprintf(guest->why, sizeof guest->why, "%s", pawl_last_error());
+        guest->came = true;
+        eventfd_write(meeting->wake_fd, 1);
+    }
+    pthread_mutex_unlock(&meeting->mutex);
+    if (dismissed && status == PAWL_OK) {
+        pawl_client_close(client);
+    }
+    return NULL;
+}
+
+/* Who cannot be sent for has not come. */
+static void invite(struct guest *guest, const char *url)
+{
+    pthread_t thread;
+    guest->url = strdup(url);
+    if (guest->url != NULL && pthread_create(&thread, NULL, meet, guest) == 0) {
+        pthread_detach(thread);
+        return;
+    }
+    guest->status = PAWL_UNAVAILABLE;
+    guest->came = true;
+}
+
+/* ===== The keeper ===== */
+
+struct run_meeting *run_meeting_start(
+    const struct run_options *run, const pawl_client_options *options, int wake_fd)
+{
+    struct run_meeting *meeting = calloc(1, sizeof *meeting);
+    if (meeting == NULL) {
+        return NULL;
+    }
+    meeting->run = run;
+    meeting->options = *options;
+    meeting->wake_fd = wake_fd;
+    meeting->began_us = run_now_us();
+    meeting->grace_end_us = RUN_NEVER;
+    pthread_mutex_init(&meeting->mutex, NULL);
+    for (size_t i = 0; i < run->server_count; i++) {
+        meeting->guests[i].meeting = meeting;
+        invite(&meeting->guests[i], run->servers[i]);
+    }
+    return meeting;
+}
+
+/* It may come back while we wait for the others. */
+static bool is_final(pawl_status status)
+{
+    return status != PAWL_OK && status != PAWL_UNAVAILABLE;
+}
+
+bool run_meeting_goes_on(struct run_meeting *meeting, int64_t *until_us_out)
+{
+    const size_t count = meeting->run->server_count;
+    const int64_t now_us = run_now_us();
+    size_t came = 0;
+    size_t opened = 0;
+    bool failed = false;
+    pthread_mutex_lock(&meeting->mutex);
+    for (size_t i = 0; i < count; i++) {
+        const struct guest *guest = &meeting->guests[i];
+        came += guest->came ? 1 : 0;
+        opened += guest->came && guest->status == PAWL_OK ? 1 : 0;
+        failed = failed || (guest->came && is_final(guest->status));
+    }
+    pthread_mutex_unlock(&meeting->mutex);
+    if (meeting->grace_end_us == RUN_NEVER && opened > count / 2) {
+        const int64_t took_us = now_us - meeting->began_us;
+        meeting->grace_end_us = now_us + (took_us > GRACE_US ? took_us : GRACE_US);
+    }
+    *until_us_out = meeting->grace_end_us;
+    return !failed && came < count && now_us < meeting->grace_end_us;
+}
+
+/* The first of those who have failed for good; NULL: none. Mutex held. */
+static const struct guest *find_failed(const struct run_meeting *meeting)
+{
+    for (size_t i = 0; i < meeting->run->server_count; i++) {
+        const struct guest *guest = &meeting->guests[i];
+        if (guest->came && is_final(guest->status)) {
+            return guest;
+        }
+    }
+    return NULL;
+}
+
+pawl_status run_meeting_end(struct run_meeting *meeting, pawl_client *clients[RUN_SERVERS_MAX],
+    size_t *count_out, char *why_out, size_t why_size)
+{
+    pawl_client_options lazy = meeting->options;
+    lazy.lazy = true;
+    pthread_mutex_lock(&meeting->mutex);
+    const struct guest *failed = find_failed(meeting);
+    pawl_status status = failed != NULL ? failed->status : PAWL_OK;
+    snprintf(why_out, why_size, "%s", failed != NULL ? failed->why : "");
+    for (size_t i = 0; i < meeting->run->server_count; i++) {
+        struct guest *guest = &meeting->guests[i];
+        guest->dismissed = guest->client == NULL;
+        if (guest->dismissed && status == PAWL_OK) {
+            status = pawl_client_open(meeting->run->servers[i], &lazy, &guest->client);
+            snprintf(why_out, why_size, "%s", status != PAWL_OK ? pawl_last_error() : "");
+        }
+        if (guest->client != NULL) {
+            clients[(*count_out)++] = guest->client;
+        }
+    }
+    pthread_mutex_unlock(&meeting->mutex);
+    return status;
+}
