@@ -18,6 +18,7 @@ enum {
     EXIT_USAGE = 64,
 };
 
+/* bench/run --help lists them from here, by name and title. */
 static const struct group groups[] = {
     {"one-tcp", "one thread, TCP", true, group_one_tcp},
     {"one-unix", "one thread, unix socket", true, group_one_unix},
@@ -59,25 +60,9 @@ size_t bench_rounds_of_short(const struct bench *bench)
 
 /* ===== Options ===== */
 
-static void print_usage(FILE *file)
-{
-    fputs("usage: bench/run [--quick] [--rounds N] [--only GROUP]... [--json FILE]\n\n"
-          "Measures pawl against its floor and its peers and prints one table of ratios.\n\n"
-          "  --quick         shorter slices and 5 rounds, about a minute in all\n"
-          "  --rounds N      so many interleaved rounds (1 to 99; 9 without), and three\n"
-          "                  times as many where slices are short\n"
-          "  --only GROUP    this group only; may be given several times\n"
-          "  --json FILE     also write every round of every row\n\n"
-          "Groups:\n",
-        file);
-    for (size_t i = 0; i < GROUP_COUNT; i++) {
-        fprintf(file, "  %-10s %s\n", groups[i].name, groups[i].title);
-    }
-}
-
 static _Noreturn void refuse(const char *what, const char *value)
 {
-    fprintf(stderr, "bench: %s '%s'; --help says more\n", what, value);
+    fprintf(stderr, "bench: %s '%s'; bench/run --help says more\n", what, value);
     exit(EXIT_USAGE);
 }
 
@@ -124,9 +109,6 @@ static void parse_options(int argc, char *const argv[], struct options *options)
             choose(options, take_value(argc, argv, &i));
         } else if (strcmp(argv[i], "--json") == 0) {
             options->json_path = take_value(argc, argv, &i);
-        } else if (strcmp(argv[i], "--help") == 0) {
-            print_usage(stdout);
-            exit(0);
         } else {
             refuse("I do not know", argv[i]);
         }

@@ -121,10 +121,11 @@ typedef void (*pawl_log_callback)(pawl_log_level level, const char *message, voi
 
 typedef struct pawl_client_options {
     size_t size;                /* set by PAWL_CLIENT_OPTIONS_INIT */
-    int64_t timeout_ms;         /* for each exchange with the backend; 0: 1000. Also ?timeout= */
-    int64_t connect_timeout_ms; /* 0: 1000. Also ?connect_timeout= */
-    int64_t give_up_ms;         /* PAWL_FOREVER ends after so long without any answer; 0: 30000.
-                                   Also ?give_up= */
+    int64_t timeout_ms;         /* for each exchange with the backend, up to an hour; 0: 1000.
+                                   Also ?timeout= */
+    int64_t connect_timeout_ms; /* the same for connecting. Also ?connect_timeout= */
+    int64_t give_up_ms;         /* PAWL_FOREVER ends after so long without any answer, up to ten
+                                   years; 0: 30000. Also ?give_up= */
     pawl_guard guard;           /* also ?guard=enforce|warn|off */
     bool lazy;                  /* open succeeds before the first contact. Also ?lazy=1 */
     bool dispatch;              /* callbacks run in pawl_client_dispatch(), not on our thread */
@@ -143,6 +144,7 @@ typedef struct pawl_client_options {
  *     file:///dir                                 memory:NAME (inside one process, for tests)
  *
  * NULL: the environment's PAWL_URL, and without one the embedded default, file: in /tmp/pawl-<uid>.
+ * An empty string, given or in PAWL_URL, is that default, too.
  * What the query of the URL says (?timeout=500ms) stands over the options. A password need not
  * stand in the URL: ?password_env=VARIABLE or ?password_file=/path. NULL options: the defaults.
  * WAITS: until first contact and its checks are done, unless lazy; connect timeout + timeout. */
@@ -211,7 +213,7 @@ typedef struct pawl_lock_options {
     pawl_owner owner;
     pawl_reentry reentry;
     pawl_lock *same_owner_as; /* PAWL_OWNER_HANDLE: share that handle's owner */
-    int64_t lease_ms;         /* how long the lock outlives a holder that died; 10 or more */
+    int64_t lease_ms;         /* how long the lock outlives a holder that died; 10 to ten years */
     bool renew;               /* extended in the background, every third of the lease, while held */
     int64_t max_hold_ms;      /* the lease never reaches beyond acquire + this; 0: no limit */
     unsigned handoff; /* PAWL_MUTEX: inside this process it changes hands so often without a word to
@@ -279,11 +281,11 @@ PAWL_API pawl_status pawl_lock_close(pawl_lock *lock);
 
 /* Acquire the lock. PAWL_OK means that the caller holds it now.
  *
- * PAWL_TRY asks once; n > 0 waits up to n milliseconds for the lock; PAWL_FOREVER waits through
- * outages and gives up only after give_up_ms without any answer. PAWL_BUSY: somebody holds it.
- * PAWL_UNAVAILABLE: nobody answered; should the request be granted late, it is taken back in the
- * background. PAWL_LOST: the caller still has a lost hold to release. WAITS: max(wait_ms, timeout).
- */
+ * PAWL_TRY asks once; n > 0 waits up to n milliseconds for the lock (ten years at most);
+ * PAWL_FOREVER waits through outages and gives up only after give_up_ms without any answer.
+ * PAWL_BUSY: somebody holds it. PAWL_UNAVAILABLE: nobody answered; should the request be granted
+ * late, it is taken back in the background. PAWL_LOST: the caller still has a lost hold to release.
+ * WAITS: max(wait_ms, timeout). */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_acquire(pawl_lock *lock, int64_t wait_ms);
 
 /* Release it once. After anything but PAWL_INVALID and PAWL_MISUSE the caller no longer holds it
@@ -415,7 +417,7 @@ typedef void (*pawl_permit_callback)(pawl_semaphore *semaphore, pawl_status stat
 typedef struct pawl_semaphore_options {
     size_t size;      /* set by PAWL_SEMAPHORE_OPTIONS_INIT */
     bool leased;      /* permits have ids and leases: the pawl_permit_ calls below */
-    int64_t lease_ms; /* leased: how long a permit outlives a holder that died; 10 or more */
+    int64_t lease_ms; /* leased: how long a permit outlives a holder that died; 10 to ten years */
     bool renew; /* leased: extended in the background, every third of the lease, until released
                    or until this handle is closed */
     pawl_permit_callback on_lost; /* leased and renewed: once for every permit that is lost, with

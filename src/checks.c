@@ -75,8 +75,8 @@ pawl_status pawl__check_wait(int64_t wait_ms, int64_t *wait_us_out)
 {
     if (wait_ms < PAWL_FOREVER || wait_ms > PAWL__WAIT_MS_MAX) {
         return pawl__fail(PAWL_INVALID,
-            "wait_ms is %lld; it must be PAWL_TRY, PAWL_FOREVER, or 1 to %lld", (long long)wait_ms,
-            (long long)PAWL__WAIT_MS_MAX);
+            "wait_ms is %lld; it must be PAWL_TRY, PAWL_FOREVER, or 1 to %lld (10 years)",
+            (long long)wait_ms, (long long)PAWL__WAIT_MS_MAX);
     }
     *wait_us_out = wait_ms == PAWL_FOREVER ? PAWL__NEVER : wait_ms * 1000;
     return PAWL_OK;

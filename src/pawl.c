@@ -35,12 +35,16 @@ uint64_t pawl_owner_self(void)
 
 static pawl_status check_client_options(const pawl_client_options *options)
 {
-    const int64_t times[] = {options->timeout_ms, options->connect_timeout_ms, options->give_up_ms};
+    const int64_t times[] = {options->timeout_ms, options->connect_timeout_ms};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         if (times[i] < 0 || times[i] > PAWL__TIMEOUT_MS_MAX) {
             return pawl__fail(
-                PAWL_INVALID, "client options: times are 0 (the default) to an hour, in ms");
+                PAWL_INVALID, "client options: timeouts are 0 (the default) to an hour, in ms");
         }
+    }
+    if (options->give_up_ms < 0 || options->give_up_ms > PAWL__WAIT_MS_MAX) {
+        return pawl__fail(
+            PAWL_INVALID, "client options: give_up_ms is 0 (the default) to 10 years, in ms");
     }
     if ((unsigned)options->guard > PAWL_GUARD_OFF) {
         return pawl__fail(PAWL_INVALID, "client options: guard is not one of PAWL_GUARD_...");
@@ -117,7 +121,7 @@ static pawl_status check_times(const pawl_lock_options *options)
     if (limited &&
         (options->max_hold_ms < PAWL__LEASE_MS_MIN || options->max_hold_ms > PAWL__LEASE_MS_MAX)) {
         return pawl__fail(PAWL_INVALID,
-            "max_hold_ms is %lld; it must be 0 (no limit) or %lld to %lld",
+            "max_hold_ms is %lld; it must be 0 (no limit) or %lld to %lld (10 years)",
             (long long)options->max_hold_ms, (long long)PAWL__LEASE_MS_MIN,
             (long long)PAWL__LEASE_MS_MAX);
     }

@@ -399,6 +399,7 @@ static pawl_status put_all(struct parser *parser, struct span rest)
     struct span authority = {rest.at, 0};
     if (rest.size >= 2 && memcmp(rest.at, "//", 2) == 0) {
         rest = skip(rest, 2);
+        parser->url->slashed = true;
         authority = (struct span){rest.at, find(rest, "/?")};
         rest = skip(rest, authority.size);
     }

@@ -28,7 +28,8 @@ struct pawl__url {
     char *scheme; /* lower case */
     char *user;   /* NULL: none */
     char *password;
-    char *path; /* with its leading slash; NULL: none */
+    bool slashed; /* "//" stands behind the scheme */
+    char *path;   /* with its leading slash; NULL: none */
     struct pawl__url_host hosts[PAWL__URL_HOSTS_MAX];
     size_t host_count;
     struct pawl__url_parameter parameters[PAWL__URL_PARAMETERS_MAX];
@@ -49,8 +50,8 @@ char *pawl__url_backend(const struct pawl__url *url);
 const char *pawl__url_get(struct pawl__url *url, const char *key);
 
 /* Typed getters: leave *value alone if the key is absent; PAWL_INVALID names the key and the right
- * form. Durations: "250ms", "10s", "1m30s", "2h", or a bare number of milliseconds, unless it is
- * one from 1 to 9, which was rather meant as seconds. */
+ * form. Durations: "250ms", "10s", "1m30s", "2h", "1d", or a bare number of milliseconds, unless it
+ * is one from 1 to 9, which was rather meant as seconds. */
 pawl_status pawl__url_get_duration_ms(
     struct pawl__url *url, const char *key, int64_t min_ms, int64_t max_ms, int64_t *value);
 pawl_status pawl__url_get_int(

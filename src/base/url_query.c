@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 
 #define QUOTE_SIZE 80
 #define PASSWORD_FILE_SIZE_MAX 4096
+#define DURATION_SIZE 24
 #define BARE_MS_MIN 10 /* fewer milliseconds have to be called so */
 
 static const char *quote(const char *text, char out[QUOTE_SIZE])
@@ -151,7 +153,7 @@ static bool take_decimal(const char **at, struct decimal *decimal_out)
 static bool add_units(const struct decimal *count, int64_t unit_ms, int64_t *ms)
 {
     int64_t whole_ms = 0;
-    int64_t part_ms = count->part * unit_ms; /* less than 10^9 hours' worth: no overflow */
+    int64_t part_ms = count->part * unit_ms; /* less than 10^9 days' worth: no overflow */
     return part_ms % count->scale == 0 &&
            !__builtin_mul_overflow(count->whole, unit_ms, &whole_ms) &&
            !__builtin_add_overflow(*ms, whole_ms, ms) &&
@@ -161,7 +163,7 @@ static bool add_units(const struct decimal *count, int64_t unit_ms, int64_t *ms)
 static const struct unit {
     const char *name;
     int64_t ms;
-} units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
+} units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
 
 /* The unit of this name among those from `unit` on, or NULL. */
 static const struct unit *find_unit(const struct unit *unit, const char *name, size_t size)
@@ -184,7 +186,7 @@ static bool parse_duration_ms(const char *text, int64_t *ms_out)
             return false;
         }
         bool alone = *text == '\0' && largest == units;
-        size_t size = strspn(text, "hms");
+        size_t size = strspn(text, "dhms");
         const struct unit *unit =
             alone ? find_unit(units, "ms", 2) : find_unit(largest, text, size);
         if (unit == NULL || !add_units(&count, unit->ms, ms_out)) {
@@ -196,11 +198,22 @@ static bool parse_duration_ms(const char *text, int64_t *ms_out)
     return true;
 }
 
+/* In the largest unit that says it exactly: "1h", "3653d". */
+static const char *show_duration(int64_t duration_ms, char out[DURATION_SIZE])
+{
+    const struct unit *unit = units;
+    while (unit->ms > 1 && (duration_ms < unit->ms || duration_ms % unit->ms != 0)) {
+        unit++;
+    }
+    snprintf(out, DURATION_SIZE, "%" PRId64 "%s", duration_ms / unit->ms, unit->name);
+    return out;
+}
+
 /* A few milliseconds without a unit were nearly always meant as seconds. Nothing at all needs none.
  */
 static bool lacks_unit(const char *text, int64_t duration_ms)
 {
-    return duration_ms > 0 && duration_ms < BARE_MS_MIN && strpbrk(text, "hms") == NULL;
+    return duration_ms > 0 && duration_ms < BARE_MS_MIN && strpbrk(text, "dhms") == NULL;
 }
 
 pawl_status pawl__url_get_duration_ms(
@@ -220,10 +233,12 @@ pawl_status pawl__url_get_duration_ms(
             shown, shown);
     }
     if (!parsed || duration_ms < min_ms || duration_ms > max_ms) {
+        char least[DURATION_SIZE];
+        char most[DURATION_SIZE];
         return pawl__fail(PAWL_INVALID,
-            "%s=%s in the URL must be a duration such as 250ms, 10s, 1m30s or 2h, from %" PRId64
-            "ms to %" PRId64 "ms",
-            key, quote(text, shown), min_ms, max_ms);
+            "%s=%s in the URL must be a duration such as 250ms, 10s, 1m30s, 2h or 1d, from %s to "
+            "%s",
+            key, quote(text, shown), show_duration(min_ms, least), show_duration(max_ms, most));
     }
     *value = duration_ms;
     return PAWL_OK;

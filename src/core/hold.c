@@ -26,6 +26,8 @@ int64_t pawl__valid_until(const struct pawl__op *op)
     return pawl__later(op->sent_us, op->lease_us) - drift_us;
 }
 
+/* Does the hold live as long as this process, without a deadline and without renewals? A lease that
+ * is not to be renewed ends, whatever the engine. */
 static bool is_session(const struct pawl__machine *machine, const struct pawl__tenure *tenure)
 {
     return machine->engine->sessions && tenure->renew;
@@ -63,7 +65,8 @@ static void schedule_renewal(
     tenure->overdue_us = tenure->renew_us + tenure->lease_us / (4 * RENEWALS_PER_LEASE);
 }
 
-static void queue_notice(struct pawl__machine *machine, struct pawl__notice *notice)
+/* A callback is due, once; who has no handle any more has nobody to tell. */
+void pawl__notice_queue(struct pawl__machine *machine, struct pawl__notice *notice)
 {
     if (!notice->queued && pawl__notice_tenure(notice)->handle != NULL) {
         notice->queued = true;
@@ -462,7 +465,7 @@ void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure
     }
     if (now_us >= risk_due(tenure)) {
         tenure->at_risk = true;
-        queue_notice(machine, &tenure->risk);
+        pawl__notice_queue(machine, &tenure->risk);
     }
     if (now_us >= tenure->renew_us) {
         renew(machine, tenure, now_us);
@@ -484,11 +487,6 @@ bool pawl__hold_renew_early(
 }
 
 /* ===== Loss ===== */
-
-void pawl__hold_tell_lost(struct pawl__machine *machine, struct pawl__tenure *tenure)
-{
-    queue_notice(machine, &tenure->lost);
-}
 
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us)
 {
@@ -534,12 +532,9 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
         name->active = NULL;
     }
     pawl__hold_leave(machine, tenure, PAWL_LOST);
-    pawl__hold_tell_lost(machine, tenure);
+    pawl__notice_queue(machine, &tenure->lost);
     if (loss == PAWL__LOSS_DEADLINE && !machine->engine->expires) { /* it waits for our word */
-        tenure->main.as = tenure->kind;
-        tenure->main.id = tenure->id;
-        tenure->main_out = true;
-        pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
+        pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
     }
     pawl__touch(machine, name);
 }

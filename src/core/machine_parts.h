@@ -46,6 +46,16 @@ void pawl__touch(struct pawl__machine *machine, struct pawl__name *name);
 int64_t pawl__backoff_us(
     struct pawl__machine *machine, unsigned attempt, int64_t first_us, int64_t most_us);
 
+/* Send the tenure's main operation, of which one is under way at a time: a release or a pass. */
+static inline void pawl__tenure_submit(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    enum pawl__op_kind kind, int64_t now_us)
+{
+    tenure->main.as = tenure->kind;
+    tenure->main.id = tenure->id;
+    tenure->main_out = true;
+    pawl__submit(machine, &tenure->main, kind, now_us);
+}
+
 /* errand.c */
 void pawl__errand_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
@@ -126,7 +136,7 @@ bool pawl__hold_renew_early(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__loss loss, int64_t now_us);
-void pawl__hold_tell_lost(struct pawl__machine *machine, struct pawl__tenure *tenure);
+void pawl__notice_queue(struct pawl__machine *machine, struct pawl__notice *notice);
 void pawl__hold_refuse_lost(struct pawl__machine *machine, const struct pawl__tenure *tenure,
     struct pawl__request *request);
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us);

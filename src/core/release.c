@@ -31,15 +31,6 @@
 
 /* ===== Asking ===== */
 
-static void submit_main(struct pawl__machine *machine, struct pawl__tenure *tenure,
-    enum pawl__op_kind kind, int64_t now_us)
-{
-    tenure->main.as = tenure->kind;
-    tenure->main.id = tenure->id;
-    tenure->main_out = true;
-    pawl__submit(machine, &tenure->main, kind, now_us);
-}
-
 /* Whether this process has kept the lock to itself long enough. */
 static bool had_a_turn(const struct pawl__name *name, int64_t now_us)
 {
@@ -59,7 +50,7 @@ static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->main.tokens = heir->main.tokens;
     tenure->main.offer = had_a_turn(name, now_us) || name->kept;
     name->kept = false;
-    submit_main(machine, tenure, PAWL__OP_PASS, now_us);
+    pawl__tenure_submit(machine, tenure, PAWL__OP_PASS, now_us);
 }
 
 static struct pawl__request *first_in_line(const struct pawl__name *name)
@@ -131,7 +122,7 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
         !pawl__list_empty(&name->queue) && choose_heir(machine, tenure)) {
         submit_pass(machine, tenure, now_us);
     } else {
-        submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
+        pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
     }
 }
 
@@ -257,7 +248,7 @@ static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, paw
         bool in_time = now_us < tenure->deadline_us;
         pawl__hold_note_loss(tenure, in_time ? PAWL__LOSS_PROOF : PAWL__LOSS_RELEASE,
             in_time ? now_us : tenure->deadline_us);
-        pawl__hold_tell_lost(machine, tenure);
+        pawl__notice_queue(machine, &tenure->lost);
     }
     if (tenure->request != NULL) {
         tenure->request->lost = tenure->loss;
@@ -422,7 +413,7 @@ static void free_instead(struct pawl__machine *machine, struct pawl__tenure *ten
     tenure->heir = NULL;
     heir->giver = NULL;
     heir_goes_back(machine, heir, now_us);
-    submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
+    pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
 }
 
 static void pass_unanswered(
@@ -516,7 +507,7 @@ void pawl__release_again(struct pawl__machine *machine, struct pawl__tenure *ten
     } else if (tenure->heir != NULL && tenure->heir->request != NULL) {
         submit_pass(machine, tenure, now_us);
     } else {
-        submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
+        pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
         disinherit(machine, tenure, now_us);
     }
 }
@@ -531,7 +522,7 @@ void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us)
             tenure->state = PAWL__TENURE_RELEASING;
             pawl__list_remove(&tenure->node);
             pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
-            submit_main(machine, tenure, PAWL__OP_RELEASE, now_us);
+            pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
         } else if (tenure->state == PAWL__TENURE_LOST || tenure->state == PAWL__TENURE_CLEANING) {
             pawl__tenure_clean(machine, tenure, now_us);
         }

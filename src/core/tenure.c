@@ -141,10 +141,7 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
         pawl__tenure_end(machine, tenure);
         return;
     }
-    tenure->main.as = tenure->kind;
-    tenure->main.id = tenure->id;
-    tenure->main_out = true;
-    pawl__submit(machine, &tenure->main, PAWL__OP_RELEASE, now_us);
+    pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
 }
 
 /* How long the backend may keep something of it that it has heard. */

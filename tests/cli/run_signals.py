@@ -155,6 +155,34 @@ def an_end_just_after_a_stop_is_seen(scene):
     scene.await_free()
 
 
+# ===== What is left =====
+
+@case("file")
+def nobody_waits_when_a_run_that_waited_has_ended(scene):
+    for number in range(5):
+        holder = scene.shell(READY + f"until [ -e stop{number} ]; do sleep 0.01; done")
+        waiter = scene.run("job", "--", "true")
+        until(lambda: scene_waits(scene), "somebody waits")
+        open(scene.path(f"stop{number}"), "w").close()
+        expect(waiter.status(), 0, "exit status")
+        expect(scene_waits(scene), False, "somebody waits when the last has ended")
+        expect(holder.status(), 0, "exit status of the holder")
+        os.unlink(scene.path("ready"))
+
+
+@case("file")
+def the_directory_can_be_unmounted_at_once(scene):
+    line = ("mount -t tmpfs none . && cd . || exit 77;"
+            f"{scene.pawl} --url file://$PWD run job -- true 2>said && cd / && umount $OLDPWD")
+    for _ in range(5):
+        ended = subprocess.run(["unshare", "-rm", "sh", "-c", line], cwd=scene.stage.work,
+                               env=scene.environment, capture_output=True, text=True)
+        if ended.returncode in (1, 77) and "umount" not in ended.stderr:
+            print("    not allowed to mount: " + ended.stderr.strip())
+            return
+        expect((ended.returncode, ended.stderr), (0, ""), "umount after the run")
+
+
 # ===== Children =====
 
 @case("file")

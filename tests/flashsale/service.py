@@ -92,7 +92,9 @@ def a_limit_for_each_user_is_kept(stage):
         expect(shop.put("10001", stock=10, per_user=2)["per_user"], 2, "PUT")
         ask = {"strategy": strategy, "activity": "a1"}
         expect(shop.order("10001", user="u1", quantity=2, **ask).status, 201, strategy)
-        expect_error(shop.order("10001", user="u1", **ask), 409, "refused", f"{strategy}: a third")
+        answer = shop.order("10001", user="u1", **ask)
+        expect_error(answer, 409, "refused", f"{strategy}: a third")
+        expect(answer.json.get("remaining", 8), 8, f"{strategy}: what is left, if it is said")
         expect_error(shop.order("10001", **ask), 409, "refused", f"{strategy}: from nobody")
         expect(shop.order("10001", user="u2", **ask).status, 201, f"{strategy}: another user")
         expect(shop.item("10001")["stock"], 7, f"{strategy}: the stock")
@@ -109,7 +111,9 @@ def a_split_item_shows_its_segments(stage):
     expect(item["stock"], 11, "in all")
     expect(redis.cli("exists", "10001_4"), "0", "the fifth segment of the sale before")
     for strategy in OWN:
-        expect_error(shop.order("10001", strategy=strategy), 409, "refused", f"{strategy}, split")
+        answer = shop.order("10001", strategy=strategy)
+        expect_error(answer, 409, "refused", f"{strategy}, split")
+        expect("remaining" in answer.json, False, f"{strategy}: a number that nobody has counted")
     shop.put("10001", stock=5)
     expect(redis.cli("keys", "10001_*"), "", "segments of the sale before")
 
@@ -152,7 +156,10 @@ def results_are_for_those_who_allow_them(stage):
 def the_aliases_answer_as_tutorials_do(stage):
     shop = stage.serve(stage.redis(), "--strategy", "process-mutex")
     sale = "/redis/distributed/lock/inventory/sale"
-    expect(shop.ask(sale).text, f"sold out, by port {shop.port}\n", "before any PUT")
+    answer = shop.ask(sale)
+    expect((answer.status, answer.text), (
+        404, 'no item inventory001; PUT /items/inventory001 {"stock":1000} makes it, '
+        f"by port {shop.port}\n"), "before any PUT")
     shop.put("inventory001", stock=2)
     answer = shop.ask(sale)
     expect(answer.text, f"sold one, 1 left, by port {shop.port}\n", "this process's strategy")

@@ -226,6 +226,24 @@ static void urls_are_judged(void **state)
     assert_non_null(strstr(pawl__error_text(), "file:///dir"));
 }
 
+/* What a script writes whose variable is empty: neither the default nor the root is meant. */
+static void a_url_without_a_directory_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"file://", "file://?", "file:/", "file:///", "file:////"};
+    struct pawl__host nobody = {.complete = side_complete};
+    void *self = NULL;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct pawl__url url;
+        assert_int_equal(pawl__url_parse(texts[i], &url), PAWL_OK);
+        if (pawl__engine_file.open(&url, &nobody, &self) != PAWL_INVALID) {
+            fail_msg("accepted: %s", texts[i]);
+        }
+        assert_non_null(strstr(pawl__error_text(), "file:///dir, or file: for the default"));
+        pawl__url_free(&url);
+    }
+}
+
 /* Somebody else's sticky directory, as /tmp: allowed, and only our own files count. */
 static int use_shared_directory(void *arg)
 {
@@ -339,6 +357,7 @@ int main(void)
         REFUSAL(another_users_file_is_refused),
         CLEAN(directories_are_judged),
         CLEAN(urls_are_judged),
+        CLEAN(a_url_without_a_directory_is_refused),
         CLEAN(a_shared_directory_is_allowed),
         CLEAN(a_missing_right_is_denied),
         CLEAN(the_default_directory_is_private),

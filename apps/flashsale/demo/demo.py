@@ -6,6 +6,7 @@ what is needed and calls this; its --help is the help of the demonstration.
 import argparse
 import dataclasses
 import json
+import os
 import signal
 import sys
 import time
@@ -95,6 +96,14 @@ def play_all(shop, options, scale):
     return good
 
 
+def busy_note(load, cores):
+    """A line for a machine that has other work to do, or nothing."""
+    if load <= cores:
+        return ""
+    return f"The machine was busy (load average {load:.1f} on {cores} cores): rates and times " \
+           "are worse than they could be.\n"
+
+
 def keep_open(shop):
     print(f"\nThe shop is open: {shop.urls[0]}/ and {shop.urls[1]}/ (Ctrl-C closes it).", flush=True)
     try:
@@ -113,6 +122,7 @@ def main():
         return 0  # the line is fine
     signal.signal(signal.SIGTERM, stop)
     scale = scenes.Scale(options.stock, options.clients, lease_ms=500, wait_ms=2500)
+    load = os.getloadavg()[0]  # before ours comes on top
     shop = None
     try:
         shop = Shop(options.program, [
@@ -122,7 +132,8 @@ def main():
         began = time.monotonic()
         good = play_all(shop, options, scale)
         if not options.json:
-            print(f"\n{time.monotonic() - began:.0f} s")
+            print(f"\n{busy_note(load, len(os.sched_getaffinity(0)))}"
+                  f"{time.monotonic() - began:.0f} s")
         if options.keep:
             keep_open(shop)
         return 0 if good else 1
@@ -131,6 +142,9 @@ def main():
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read the rows has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     finally:
         if shop:
             shop.close()

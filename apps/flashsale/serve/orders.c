@@ -158,8 +158,9 @@ static void answer_order(struct request *request)
         return;
     }
     const char *detail = order->why[0] != '\0' ? order->why : refusals[order->end].detail;
-    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:i, s:s}", "error", refusals[order->end].error,
-        "detail", detail, "item", order->item, "remaining", (json_int_t)order->remaining, "port",
+    json_t *left = order->remaining != NOT_COUNTED ? json_integer(order->remaining) : NULL;
+    json_t *json = json_pack("{s:s, s:s, s:s, s:o*, s:i, s:s}", "error", refusals[order->end].error,
+        "detail", detail, "item", order->item, "remaining", left, "port",
         shop_settings(request->shop)->port, "strategy", order->strategy->name);
     answer_json(request, refusals[order->end].status, json);
     request->answer.retry_after_s = refusals[order->end].retry ? 1 : 0;
@@ -173,8 +174,12 @@ static void answer_alias(struct request *request)
     if (order->end == ORDER_SOLD) {
         answer_format(request, MHD_HTTP_OK, TYPE_TEXT, "sold one, %" PRId64 " left, by port %d\n",
             order->remaining, port);
-    } else if (order->end == ORDER_SOLD_OUT || order->end == ORDER_UNKNOWN_ITEM) {
+    } else if (order->end == ORDER_SOLD_OUT) {
         answer_format(request, MHD_HTTP_OK, TYPE_TEXT, "sold out, by port %d\n", port);
+    } else if (order->end == ORDER_UNKNOWN_ITEM) {
+        answer_format(request, MHD_HTTP_NOT_FOUND, TYPE_TEXT,
+            "no item %s; PUT /items/%s {\"stock\":1000} makes it, by port %d\n", order->item,
+            order->item, port);
     } else {
         answer_format(request, refusals[order->end].status, TYPE_TEXT, "%s, by port %d\n",
             order->why[0] != '\0' ? order->why : refusals[order->end].error, port);
@@ -203,6 +208,7 @@ static void begin(struct request *request, const char *item, const struct strate
     struct order *order = &request->order;
     snprintf(order->item, sizeof order->item, "%.64s", item);
     order->quantity = 1;
+    order->remaining = NOT_COUNTED;
     order->strategy = strategy;
 }
 

@@ -45,6 +45,8 @@ struct ticket {
     int64_t waited_us; /* from the order's arrival to its entry, for the metrics */
 };
 
+#define NOT_COUNTED INT64_MIN
+
 struct order {
     /* What is asked for. */
     char item[ITEM_SIZE];
@@ -60,7 +62,7 @@ struct order {
     /* What came of it. */
     enum order_end end;
     char number[ORDER_NUMBER_SIZE];
-    int64_t remaining;
+    int64_t remaining;           /* NOT_COUNTED: the order ended before anybody looked */
     char segment[ITEM_SIZE + 8]; /* the key that was sold from; the item's id unless it is split */
     char why[200];
     bool changed; /* refused because the item is not, or no longer, what it was taken for */

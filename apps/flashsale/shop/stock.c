@@ -59,11 +59,11 @@ void order_unknown(struct order *order)
 
 void order_not_sold(struct order *order, const char *what, int64_t n, int64_t stock)
 {
-    order->remaining = stock;
     if (strcmp(what, "unknown") == 0) {
         order->end = ORDER_UNKNOWN_ITEM;
     } else if (strcmp(what, "sold out") == 0) {
         order->end = ORDER_SOLD_OUT;
+        order->remaining = stock;
     } else if (strcmp(what, "limit") == 0) {
         order->end = ORDER_REFUSED;
         snprintf(order->why, sizeof order->why,

@@ -38,9 +38,9 @@ static bool says(struct order *order, redisReply *reply, const char *word)
     if (strcmp(what, word) == 0) {
         return true;
     }
-    order->remaining = reply->element[2]->integer;
     if (strcmp(what, "fenced") == 0) {
         order->end = ORDER_REFUSED;
+        order->remaining = reply->element[2]->integer;
         snprintf(order->why, sizeof order->why,
             "the fence refused it: the lock was lost (token %" PRIu64
             ") and a later holder was here; order again",

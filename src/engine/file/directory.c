@@ -111,17 +111,36 @@ static bool is_empty(const char *text)
     return text == NULL || text[0] == '\0';
 }
 
+/* "file://$DIR" and "file://$DIR/" without a value of DIR are slips: neither the default directory
+ * nor the root was meant. */
+static pawl_status check_url(const struct pawl__url *url)
+{
+    if (url->user != NULL || url->password != NULL ||
+        (url->host_count > 0 && !is_empty(url->hosts[0].name))) {
+        return pawl__fail(PAWL_INVALID, "a file URL has no host and no user: write file:///dir");
+    }
+    if (is_empty(url->path) && url->slashed) {
+        return pawl__fail(PAWL_INVALID,
+            "the file URL names no directory: write file:///dir, or file: for the default");
+    }
+    if (!is_empty(url->path) && url->path[0] != '/') {
+        return pawl__fail(PAWL_INVALID, "the path of a file URL is absolute: write file:///dir");
+    }
+    if (!is_empty(url->path) && url->path[strspn(url->path, "/")] == '\0') {
+        return pawl__fail(PAWL_INVALID, "the root directory is no place for locks: write "
+                                        "file:///dir, or file: for the default");
+    }
+    return PAWL_OK;
+}
+
 pawl_status pawl__directory_init(struct pawl__directory *directory, const struct pawl__url *url)
 {
     directory->fd = -1;
     directory->path = NULL;
     directory->is_default = is_empty(url->path);
-    if (url->user != NULL || url->password != NULL ||
-        (url->host_count > 0 && !is_empty(url->hosts[0].name))) {
-        return pawl__fail(PAWL_INVALID, "a file URL has no host and no user: write file:///dir");
-    }
-    if (!directory->is_default && url->path[0] != '/') {
-        return pawl__fail(PAWL_INVALID, "the path of a file URL is absolute: write file:///dir");
+    pawl_status status = check_url(url);
+    if (status != PAWL_OK) {
+        return status;
     }
     if (directory->is_default) {
         directory->path = pawl__format(DEFAULT_FORMAT, (unsigned long)geteuid());

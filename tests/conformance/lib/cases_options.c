@@ -2,6 +2,7 @@
 /* Options, URLs and pointers: what is accepted, and what is refused with which status. */
 #include "conformance/lib/tools.h"
 
+#include "base/limits.h"
 #include "support/text.h"
 
 #include <string.h>
@@ -192,6 +193,10 @@ static void client_options(const struct suite *suite)
     options.connect_timeout_ms = 0;
     options.give_up_ms = -1;
     check_client(suite, &options, PAWL_INVALID);
+    options.give_up_ms = PAWL__WAIT_MS_MAX + 1;
+    check_client(suite, &options, PAWL_INVALID);
+    options.give_up_ms = PAWL__WAIT_MS_MAX; /* the same as in a URL */
+    check_client(suite, &options, PAWL_OK);
     options.give_up_ms = 0;
     options.guard = (pawl_guard)3;
     check_client(suite, &options, PAWL_INVALID);
@@ -240,6 +245,11 @@ static void urls(const struct suite *suite)
     check_url("://", PAWL_INVALID);
     check_url("gopher://localhost", PAWL_UNSUPPORTED);
     check_query(suite, "timeout=500ms&connect_timeout=2s&give_up=1m&guard=warn&lazy=1", PAWL_OK);
+    check_query(suite, "timeout=3601s", PAWL_INVALID);
+    assert_non_null(strstr(pawl_last_error(), "from 1ms to 1h"));
+    check_query(suite, "give_up=3653d", PAWL_OK);
+    check_query(suite, "give_up=3654d", PAWL_INVALID);
+    assert_non_null(strstr(pawl_last_error(), "from 1ms to 3653d"));
     check_query(suite, "timeout=never", PAWL_INVALID);
     check_query(suite, "timeout=-1", PAWL_INVALID);
     check_query(suite, "guard=perhaps", PAWL_INVALID);

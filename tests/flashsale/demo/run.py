@@ -53,6 +53,49 @@ def scenes_end_as_predicted(stage):
 
 
 @case
+def only_rows_are_on_stdout(stage):
+    # A cmake that builds nothing: what scripts/demo itself says comes before and after it.
+    bin_directory = os.path.join(stage.directory, "bin")
+    os.mkdir(bin_directory)
+    with open(os.path.join(bin_directory, "cmake"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\necho cmake version 3.25.1\n")
+    os.chmod(file.name, 0o755)
+    environment = dict(stage.environment,
+                       PATH=bin_directory + ":" + stage.environment["PATH"])
+    done = subprocess.run([os.path.join(ROOT, "scripts", "demo"), "--json", "--strategy", "atomic"],
+                          env=environment, text=True, capture_output=True, timeout=120, check=False)
+    expect([row for row in done.stdout.splitlines() if not row.startswith("{")], [],
+           "what is on stdout and no row")
+    expect_true("==> selling" in done.stderr, f"what is going on: {done.stderr!r}")
+
+
+@case
+def a_busy_machine_is_named_under_the_table(stage):
+    # os.getloadavg() of the demonstration says what is wanted, whatever the machine does.
+    for load, wanted in ((1000.0, True), (0.0, False)):
+        line = (f"import os, runpy, sys; os.getloadavg = lambda: ({load}, 0.0, 0.0);"
+                "sys.path.insert(0, os.path.dirname(sys.argv[1])); del sys.argv[0];"
+                "runpy.run_path(sys.argv[0], run_name='__main__')")
+        done = subprocess.run([sys.executable, "-B", "-c", line, *demo(stage)[2:],
+                               "--strategy", "atomic"], env=stage.environment, text=True,
+                              capture_output=True, timeout=60, check=False)
+        expect("The machine was busy (load average 1000.0" in done.stdout, wanted,
+               f"a load of {load}: {done.stdout!r} {done.stderr[-300:]!r}")
+
+
+@case
+def who_has_seen_enough_may_go(stage):
+    process = subprocess.Popen(demo(stage, "--json", "--strategy", "atomic"), text=True,
+                               env=stage.environment, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    expect((process.wait(stages.SECONDS_MAX), said), (128 + signal.SIGPIPE, ""), "its end")
+    until(lambda: not strays(stage), "everything has ended")
+
+
+@case
 def interrupted_it_leaves_nothing_behind(stage):
     process = subprocess.Popen(demo(stage, "--strategy", "pawl"), env=stage.environment,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
