@@ -119,10 +119,10 @@ def test_zsh(options):
         held(stage)
         with tmux.Terminal(stage.directory, stage.environment(), 100, 40) as terminal:
             terminal.run("PS1='%% ' zsh -f")
-            terminal.await_screen(lambda rows: rows[-1].startswith("%"), "a prompt of zsh")
+            terminal.await_screen(lambda rows: rows and rows[-1].startswith("%"), "a prompt of zsh")
             terminal.run(f"fpath=('{COMPLETION}' $fpath); autoload -U compinit; "
                          "compinit -u -D; zstyle ':completion:*' menu no; clear")
-            terminal.await_screen(lambda rows: rows[0].strip() == "%", "an empty screen")
+            terminal.await_screen(lambda rows: rows and rows[0].strip() == "%", "an empty screen")
 
             def offered(line, *wanted):
                 terminal.press("C-u")
