@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One thread that acquires and releases one free lock as fast as it can: the library, hiredis, and
  * the floor, which is a bare socket with one send and one recv for each command. All send the same
- * commands (lib/pair.h).
+ * commands (lib/pair.h). The floor is also measured in a program that has a second thread, as the
+ * library's users have with its keeper: the kernel then counts the users of a descriptor in every
+ * system call.
  *
  * The library is also measured while eight other threads of the same client wait for a lock that
  * somebody else holds, and, in another group, by the latency of each acquire. */
@@ -135,6 +137,29 @@ static void floor_close(void *self)
 }
 
 static const struct side_kind floor_kind = {"floor", floor_open, floor_slice, floor_close};
+
+static void *sleep_forever(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        pause();
+    }
+    return NULL;
+}
+
+/* The thread ends with the process of this side. */
+static void *floor_open_threaded(const void *arg)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, sleep_forever, NULL) != 0) {
+        die("cannot start a thread");
+    }
+    pthread_detach(thread);
+    return floor_open(arg);
+}
+
+static const struct side_kind threaded_kind = {
+    "floor, threads", floor_open_threaded, floor_slice, floor_close};
 
 /* ===== hiredis ===== */
 
@@ -290,7 +315,7 @@ struct setting {
 };
 
 /* The sides' places in the rounds. */
-enum { OURS, FLOOR, HIREDIS, ARGV, SIDE_COUNT };
+enum { OURS, FLOOR, THREADED, HIREDIS, ARGV, SIDE_COUNT };
 
 static bool run_single_rounds(struct bench *bench, struct rounds *rounds, struct side *sides,
     size_t side_count, enum placement placement)
@@ -307,6 +332,7 @@ static void add_rows(
 {
     const struct comparison comparisons[] = {
         {setting->pairs, "/s", sample_rate, OURS, FLOOR, "floor", MUST_RATIO_AT_LEAST, 0.95},
+        {setting->pairs, "/s", sample_rate, OURS, THREADED, "floor, threads", MUST_NOT, 0},
         {setting->pairs, "/s", sample_rate, OURS, HIREDIS, "hiredis", MUST_RATIO_AT_LEAST, 1.08},
         {setting->pairs, "/s", sample_rate, OURS, ARGV, "hiredis argv", MUST_NOT, 0},
         {setting->cpu, "us", sample_cpu_us, OURS, HIREDIS, "hiredis", MUST_RATIO_AT_MOST, 0.87},
@@ -323,7 +349,7 @@ static void add_rows(
 static bool run_setting(struct bench *bench, const struct setting *setting)
 {
     static const struct side_kind *const kinds[SIDE_COUNT] = {
-        &ours_kind, &floor_kind, &hiredis_kind, &argv_kind};
+        &ours_kind, &floor_kind, &threaded_kind, &hiredis_kind, &argv_kind};
     struct single_arg args[SIDE_COUNT];
     struct side sides[SIDE_COUNT];
     static struct rounds rounds;
