@@ -59,14 +59,20 @@ int cli_backend_check(void)
         cli_url() != NULL ? "the URL of --url" : "PAWL_URL", "name a backend, as redis://host");
 }
 
-int cli_backend_check_shared(void)
+int cli_backend_check_scheme(const char *url)
 {
-    char scheme[CLI_SCHEME_SIZE];
-    cli_backend_scheme(scheme);
-    return strcasecmp(scheme, "memory") != 0
-               ? cli_backend_check()
+    static const char memory[] = "memory:";
+    return strncasecmp(url, memory, strlen(memory)) != 0
+               ? CLI_GO_ON
                : cli_say_usage("memory: is inside one process, and no other one sees its locks; "
                                "name a Redis server, or files (file:///dir)");
+}
+
+int cli_backend_check_shared(void)
+{
+    const char *url = url_of_environment();
+    const int result = url != NULL ? cli_backend_check_scheme(url) : CLI_GO_ON;
+    return result == CLI_GO_ON ? cli_backend_check() : result;
 }
 
 int cli_backend_open(const pawl_client_options *options, pawl_client **client_out)

@@ -26,8 +26,10 @@ void cli_backend_scheme(char scheme_out[CLI_SCHEME_SIZE]);
 /* Is there a URL that says something? Also if somebody else opens it. */
 int cli_backend_check(void);
 
-/* The same for a lock that others shall meet: `memory:` would exclude nobody. */
+/* The same for a lock that others shall meet: `memory:` would exclude nobody. And for a URL that is
+ * none of ours but one of several. */
 int cli_backend_check_shared(void);
+int cli_backend_check_scheme(const char *url);
 
 /* CLI_GO_ON, or the exit status after a sentence. */
 int cli_backend_open(const pawl_client_options *options, pawl_client **client_out);

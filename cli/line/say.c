@@ -154,6 +154,7 @@ int cli_exit_of(pawl_status status)
 static bool is_about_data(const char *sentence)
 {
     static const char *const words[] = {" is not a lock", " is something else",
+        " is not the file of this lock", " is not a plain file", " remove what lies there",
         " keeps the lock of another name", ", its token counter, "};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strstr(sentence, words[i]) != NULL) {

@@ -159,7 +159,7 @@ static _Noreturn void release(struct run_keeper *keeper)
     if (message.status != CLI_OK && message.status != CLI_LOST) {
         snprintf(message.text, sizeof message.text, "%s", keeper->grip.why);
     }
-    const bool in_files = let_go_of_files();
+    const bool in_files = keeper->grip.in_files && let_go_of_files();
     run_link_tell(keeper->link->keeper_fd, &message);
     if (!in_files) {
         run_grip_close(&keeper->grip);

@@ -3,6 +3,8 @@
  * a thread may come back to it as long as the process lives. */
 #include "run/meet.h"
 
+#include "run/link.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@ struct guest {
     bool dismissed; /* or nobody wants to know it any more */
     pawl_client *client;
     pawl_status status;
-    char why[1024];
+    char why[RUN_TEXT_SIZE];
 };
 
 struct run_meeting {
@@ -82,6 +84,9 @@ static void invite(struct guest *guest, const char *url)
     if (guest->url != NULL && pthread_create(&thread, NULL, meet, guest) == 0) {
         pthread_detach(thread);
         return;
+    }
+    if (guest->url != NULL) {
+        explicit_bzero(guest->url, strlen(guest->url));
     }
     guest->status = PAWL_UNAVAILABLE;
     guest->came = true;

@@ -189,6 +189,10 @@ static int choose_servers(struct run_options *options, char *list)
             return cli_say_usage("--redlock: a URL is empty; write them with one comma between "
                                  "two, and a comma inside of one as %%2C");
         }
+        const int result = cli_backend_check_scheme(url);
+        if (result != CLI_GO_ON) {
+            return result;
+        }
         servers[options->server_count++] = url;
     }
     options->servers = servers;

@@ -96,13 +96,19 @@ static void tell_holder(struct run_keeper *keeper)
     run_link_talk(keeper->link, RUN_HOLDER, text, 0);
 }
 
-/* Do we run under this very lock? The name could be that of another backend's lock, so who holds
- * it must not be known to be somebody else. */
-static bool is_own(const struct run_keeper *keeper, const pawl_entry *entry)
+/* Do we run under a lock of this name? */
+static bool is_own_name(const struct run_keeper *keeper)
 {
     const char *name = getenv("PAWL_NAME");
+    return name != NULL && strcmp(name, keeper->options->name) == 0;
+}
+
+/* And maybe under this very lock? The name could be that of another backend's lock, so who holds it
+ * must not be known to be somebody else. */
+static bool is_own(const struct run_keeper *keeper, const pawl_entry *entry)
+{
     const char *owner = getenv("PAWL_OWNER");
-    if (name == NULL || strcmp(name, keeper->options->name) != 0) {
+    if (!is_own_name(keeper)) {
         return false;
     }
     return owner == NULL || entry == NULL || !entry->held || entry->kind == PAWL_READ ||
@@ -124,7 +130,7 @@ static void explain_busy(struct run_keeper *keeper)
     if (is_own(keeper, entry)) {
         const size_t used = strlen(grip->why);
         snprintf(grip->why + used, sizeof grip->why - used,
-            "; this command runs under it already (PAWL_NAME)");
+            "; this command %s under it already (PAWL_NAME)", entry != NULL ? "runs" : "may run");
     }
 }
 
@@ -133,7 +139,7 @@ static void tell_own(struct run_keeper *keeper)
 {
     char name[CLI_QUOTE_SIZE];
     char text[RUN_TEXT_SIZE];
-    if (keeper->options->quiet || getenv("PAWL_NAME") == NULL || !is_own(keeper, look(keeper))) {
+    if (keeper->options->quiet || !is_own_name(keeper) || !is_own(keeper, look(keeper))) {
         return;
     }
     snprintf(text, sizeof text,

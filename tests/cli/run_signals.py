@@ -7,6 +7,7 @@
 Cases are functions of a Scene; see scene.py.
 """
 
+import glob
 import os
 import signal
 import subprocess
@@ -168,6 +169,28 @@ def nobody_waits_when_a_run_that_waited_has_ended(scene):
         expect(scene_waits(scene), False, "somebody waits when the last has ended")
         expect(holder.status(), 0, "exit status of the holder")
         os.unlink(scene.path("ready"))
+
+
+@case("file")
+def nothing_in_the_directory_stays_open(scene):
+    directory = scene.path("locks")
+    for _ in range(5):
+        ended = subprocess.run([scene.pawl, "--url", f"file://{directory}", "run", "job", "--",
+                                "true"], env=scene.environment, capture_output=True, text=True)
+        expect((open_in(directory), ended.returncode, ended.stderr), ([], 0, ""), "after the run")
+
+
+def open_in(directory):
+    """What any process has open there."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/fd/*") + glob.glob("/proc/[0-9]*/cwd"):
+        try:
+            target = os.readlink(path)
+        except OSError:
+            continue
+        if target.startswith(directory):
+            found.append((path, target))
+    return found
 
 
 @case("file")

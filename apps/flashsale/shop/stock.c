@@ -146,6 +146,9 @@ static void send_all(redisContext *context)
 bool stock_check(
     struct stock_link link, struct order *order, const char *key, struct stock_reading *out)
 {
+    if (*link.context == NULL) {
+        seller_answer_before(link.seller); /* to connect may take a while */
+    }
     if (!redis_ready(link.context, link.place, link.place->db)) {
         seller_answer_before(link.seller);
         order_unavailable(order, NULL);
