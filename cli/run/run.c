@@ -171,11 +171,13 @@ static int choose_command(
 static int choose_servers(struct run_options *options, char *list)
 {
     static char *servers[RUN_SERVERS_MAX];
+    static char *copy; /* they point into it */
     if (list == NULL) {
         return CLI_GO_ON;
     }
-    char *rest = strdup(list);
+    copy = strdup(list);
     cli_secret_wipe(list);
+    char *rest = copy;
     if (rest == NULL) {
         cli_say("no memory for the URLs");
         return CLI_SYSTEM;
