@@ -132,11 +132,7 @@ static bool wait_for_next(struct top *top, int64_t next_ms)
     }
 }
 
-/* Until the first listing is there, the picture comes more often: it shows that we are at it. */
-static int64_t picture_ms(struct top *top)
-{
-    return top_model_listings(&top->model) == 0 ? 100 : top->view.every_ms;
-}
+enum { FIRST_PICTURES_MS = 100 };
 
 static int run_live(struct top *top)
 {
@@ -148,10 +144,13 @@ static int run_live(struct top *top)
     top->view.bold = cli_terminal_has_colours(STDOUT_FILENO);
     bool go_on = true;
     while (go_on && top->left > 0 && !is_refused(top)) {
+        /* Until the first listing is there, the picture comes more often: it shows that we are at
+         * it. A listing that comes while we draw is not on this picture. */
         const bool counts = top_model_listings(&top->model) > 0;
         draw(top);
         top->left -= counts;
-        go_on = wait_for_next(top, cli_now_ms() + picture_ms(top));
+        go_on =
+            wait_for_next(top, cli_now_ms() + (counts ? top->view.every_ms : FIRST_PICTURES_MS));
     }
     cli_screen_close();
     return CLI_OK;
