@@ -383,15 +383,16 @@ static void the_last_readers_lease_ends_the_lock(const struct suite *suite)
 
 static void readers_are_renewed(const struct suite *suite)
 {
-    struct pair pair = open_pair_with(suite, renewed_options(RENEWED_MS));
-    struct pair other = open_pair_with(suite, renewed_options(RENEWED_MS));
+    const int64_t lease_ms = 2 * RENEWED_MS;
+    struct pair pair = open_pair_with(suite, renewed_options(lease_ms));
+    struct pair other = open_pair_with(suite, renewed_options(lease_ms));
     struct pair writing = open_pair(suite);
     EXPECT(PAWL_OK, pawl_lock_acquire(pair.reader, PAWL_TRY));
     EXPECT(PAWL_OK, pawl_lock_acquire(other.reader, PAWL_TRY));
-    EXPECT(PAWL_BUSY, pawl_lock_acquire(writing.writer, RENEWED_MS * 3 / 2));
+    EXPECT(PAWL_BUSY, pawl_lock_acquire(writing.writer, lease_ms * 3 / 2));
     assert_true(pawl_lock_remaining_ms(pair.reader) > 0);
     EXPECT(PAWL_OK, pawl_lock_release(other.reader));
-    EXPECT(PAWL_BUSY, pawl_lock_acquire(writing.writer, RENEWED_MS * 3 / 2));
+    EXPECT(PAWL_BUSY, pawl_lock_acquire(writing.writer, lease_ms * 3 / 2));
     EXPECT(PAWL_OK, pawl_lock_release(pair.reader));
     expect_state(suite, FREE);
 }
