@@ -44,8 +44,8 @@ static void cancel_entering(struct pawl__machine *machine, struct pawl__list *ho
 {
     for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        cancel_list(machine, &tenure->extends, handle, now_us);
-        cancel_list(machine, &tenure->extending, handle, now_us);
+        cancel_list(machine, &tenure->motion->extends, handle, now_us);
+        cancel_list(machine, &tenure->motion->extending, handle, now_us);
     }
 }
 
@@ -61,7 +61,8 @@ void pawl__machine_cancel(
     cancel_crowd(machine, &name->crowd, handle, now_us);
     cancel_entering(machine, &name->holds, handle, now_us);
     if (active != NULL) {
-        cancel_one(machine, active->heir != NULL ? active->heir->request : NULL, handle, now_us);
+        cancel_one(machine, active->motion->heir != NULL ? active->motion->heir->request : NULL,
+            handle, now_us);
         cancel_one(machine, active->request, handle, now_us);
     }
     pawl__tally_cancel(machine, handle, now_us);

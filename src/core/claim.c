@@ -177,7 +177,7 @@ static bool asks_already(const struct pawl__name *name, uint64_t owner)
         active->owner == owner) {
         return true;
     }
-    if (active != NULL && active->heir != NULL && active->heir->owner == owner) {
+    if (active != NULL && active->motion->heir != NULL && active->motion->heir->owner == owner) {
         return true;
     }
     for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
@@ -307,21 +307,22 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
 {
     assert(!tenure->main_out);
     tenure->state = PAWL__TENURE_CLAIMING;
-    tenure->wakes = tenure->name->wakes;
-    tenure->copy_us = now_us;
+    tenure->motion->wakes = tenure->name->wakes;
+    tenure->motion->copy_us = now_us;
     pawl__ear_asks(tenure);
-    if (tenure->main.tokens == 0) {
-        tenure->main.tokens = pawl__claim_tokens(tenure); /* asked again, it is the same question */
+    if (tenure->motion->main.tokens == 0) {
+        tenure->motion->main.tokens =
+            pawl__claim_tokens(tenure); /* asked again, it is the same question */
     }
-    tenure->main.queue =
+    tenure->motion->main.queue =
         tenure->name->place->family == PAWL__FAMILY_FAIR && !is_try(tenure->request);
-    tenure->main.as = tenure->kind;
-    tenure->main.id = tenure->id;
-    tenure->main.lease_us = tenure->lease_us;
+    tenure->motion->main.as = tenure->kind;
+    tenure->motion->main.id = tenure->id;
+    tenure->motion->main.lease_us = tenure->lease_us;
     tenure->main_out = true;
     pawl__timer_clear(&machine->timers, &tenure->timer);
     pawl__set_phase(machine, tenure->request, PAWL__ASKING);
-    pawl__submit(machine, &tenure->main, PAWL__OP_ACQUIRE, now_us);
+    pawl__submit(machine, &tenure->motion->main, PAWL__OP_ACQUIRE, now_us);
 }
 
 static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t due_us)
@@ -335,8 +336,8 @@ static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenur
 static bool is_called(const struct pawl__tenure *tenure)
 {
     const struct pawl__name *name = tenure->name;
-    const bool listens = name->watch == PAWL__WATCHED || tenure->ear != NULL;
-    return (listens && name->wakes != tenure->wakes) || pawl__ear_called(tenure);
+    const bool listens = name->watch == PAWL__WATCHED || tenure->motion->ear != NULL;
+    return (listens && name->wakes != tenure->motion->wakes) || pawl__ear_called(tenure);
 }
 
 /* How long to sleep if nobody calls. */
@@ -344,9 +345,9 @@ static int64_t sleep_us(struct pawl__machine *machine, struct pawl__tenure *tenu
 {
     const enum pawl__family family = tenure->name->place->family;
     const bool spins = family == PAWL__FAMILY_SPIN || family == PAWL__FAMILY_PLAIN;
-    int64_t most_us = spins
-                          ? pawl__backoff_us(machine, tenure->turns++, SPIN_FIRST_US, SPIN_MOST_US)
-                          : pawl__random_jitter(&machine->random, PAWL__POLL_US);
+    int64_t most_us =
+        spins ? pawl__backoff_us(machine, tenure->motion->turns++, SPIN_FIRST_US, SPIN_MOST_US)
+              : pawl__random_jitter(&machine->random, PAWL__POLL_US);
     if (hint_us >= 0) {
         most_us = pawl__min64(most_us, hint_us + LISTEN_LEAST_US);
     }
@@ -431,14 +432,14 @@ static void begin_turn(struct pawl__name *name, int64_t now_us)
 
 static char *too_late(const struct pawl__tenure *tenure)
 {
-    const struct pawl__op *op = &tenure->main;
+    const struct pawl__op *op = &tenure->motion->main;
     char shown[128];
     const char *name = tenure->name->text;
     return pawl__format("lock '%s': it was granted, but its lease of %lld ms was over when the "
                         "answer came (%u times); lease_ms must be longer than the way there and "
                         "back",
         pawl__printable(name, strlen(name), shown, sizeof shown), (long long)(op->lease_us / 1000),
-        tenure->late);
+        tenure->motion->late);
 }
 
 /* The answer took longer than the lease. Asking again with the same tenure is granted if it still
@@ -446,11 +447,12 @@ static char *too_late(const struct pawl__tenure *tenure)
 static void granted_late(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    tenure->late_us = tenure->late == 0 ? now_us : tenure->late_us;
-    tenure->late++;
+    tenure->motion->late_us = tenure->motion->late == 0 ? now_us : tenure->motion->late_us;
+    tenure->motion->late++;
     op->answer = PAWL__UNKNOWN;
     op->status = PAWL_UNAVAILABLE;
-    op->again = tenure->late < LATE_GRANTS_MAX || now_us - tenure->late_us < machine->give_up_us;
+    op->again = tenure->motion->late < LATE_GRANTS_MAX ||
+                now_us - tenure->motion->late_us < machine->give_up_us;
     op->error = too_late(tenure);
     no_answer(machine, tenure, op, now_us);
 }
@@ -513,7 +515,7 @@ void pawl__claim_end(struct pawl__machine *machine, struct pawl__request *reques
 /* Whether an answer about it is under way, to itself or to its giver. */
 static bool is_asking(const struct pawl__tenure *tenure)
 {
-    return tenure != NULL && (tenure->main_out || tenure->giver != NULL);
+    return tenure != NULL && (tenure->main_out || tenure->motion->giver != NULL);
 }
 
 /* Since when the backend has not answered about this name. While one of us has it and no renewal is
@@ -551,7 +553,8 @@ void pawl__claim_timeout(
     char *why = NULL;
     if (status != PAWL_BUSY && name->error != NULL) {
         why = pawl__strdup(name->error);
-    } else if (status != PAWL_BUSY && request->tenure != NULL && request->tenure->late > 0) {
+    } else if (status != PAWL_BUSY && request->tenure != NULL &&
+               request->tenure->motion->late > 0) {
         why = too_late(request->tenure);
     }
     pawl__claim_end(machine, request, status, why, now_us);

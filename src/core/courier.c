@@ -71,7 +71,7 @@ static void deliver_request(struct pawl_client *client, struct pawl__request *re
     pawl__lock_leave(lock);
 }
 
-static void deliver_notice(struct pawl_client *client, struct pawl__notice *notice)
+static void deliver_notice(struct pawl_client *client, struct pawl__delivery *notice)
 {
     struct pawl_lock *lock = NULL;
     pawl_event_callback callback = NULL;
@@ -112,7 +112,7 @@ static void deliver(struct pawl_client *client, struct pawl__list *node)
         deliver_request(client, PAWL__CONTAINER(delivery, struct pawl__request, delivery));
         break;
     case DELIVER_NOTICE:
-        deliver_notice(client, PAWL__CONTAINER(delivery, struct pawl__notice, delivery));
+        deliver_notice(client, delivery);
         break;
     default:
         deliver_log(client, PAWL__CONTAINER(delivery, struct log_line, delivery));
@@ -207,8 +207,7 @@ void pawl__courier_take_finished(struct pawl_client *client, struct pawl__todo *
         }
     }
     while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
-        add(client, &notice->delivery, DELIVER_NOTICE);
+        add(client, PAWL__CONTAINER(node, struct pawl__delivery, node), DELIVER_NOTICE);
     }
 }
 
@@ -230,14 +229,14 @@ void pawl__courier_tell_composites(struct pawl_client *client)
 {
     struct pawl__list *node = client->machine.notices.next;
     while (node != &client->machine.notices) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
+        struct pawl__delivery *notice = PAWL__CONTAINER(node, struct pawl__delivery, node);
         struct pawl__handle *handle = pawl__notice_tenure(notice)->handle;
         struct pawl_lock *lock =
             handle != NULL ? PAWL__CONTAINER(handle, struct pawl_lock, handle) : NULL;
         node = node->next;
         if (lock != NULL && lock->nudge != NULL) {
             lock->nudge(lock);
-            pawl__list_remove(&notice->delivery.node);
+            pawl__list_remove(&notice->node);
             pawl__machine_notice_done(&client->machine, notice, pawl__now_us());
             node = client->machine.notices.next; /* that was a step, too */
         }

@@ -54,10 +54,10 @@ static void submit(struct pawl__machine *machine, struct pawl__ear *ear, enum ea
 
 void pawl__ear_open(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (tenure->ear == NULL) {
-        tenure->ear = ear_new(machine, tenure);
+    if (tenure->motion->ear == NULL) {
+        tenure->motion->ear = ear_new(machine, tenure);
     }
-    struct pawl__ear *ear = tenure->ear;
+    struct pawl__ear *ear = tenure->motion->ear;
     if (ear != NULL && ear->state == EAR_DEAF && !ear->refused) {
         submit(machine, ear, EAR_ASKED, PAWL__OP_WATCH, now_us);
     }
@@ -65,11 +65,11 @@ void pawl__ear_open(struct pawl__machine *machine, struct pawl__tenure *tenure, 
 
 void pawl__ear_close(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    struct pawl__ear *ear = tenure->ear;
+    struct pawl__ear *ear = tenure->motion->ear;
     if (ear == NULL) {
         return;
     }
-    tenure->ear = NULL;
+    tenure->motion->ear = NULL;
     ear->tenure = NULL;
     if (ear->state == EAR_OPEN) {
         submit(machine, ear, EAR_CLOSING, PAWL__OP_UNWATCH, now_us);
@@ -80,20 +80,20 @@ void pawl__ear_close(struct pawl__machine *machine, struct pawl__tenure *tenure,
 
 void pawl__ear_asks(struct pawl__tenure *tenure)
 {
-    if (tenure->ear != NULL) {
-        tenure->ear->called = false;
+    if (tenure->motion->ear != NULL) {
+        tenure->motion->ear->called = false;
     }
 }
 
 bool pawl__ear_called(const struct pawl__tenure *tenure)
 {
-    return tenure->ear != NULL && tenure->ear->called;
+    return tenure->motion->ear != NULL && tenure->motion->ear->called;
 }
 
 void pawl__ear_hear(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (tenure->ear != NULL) {
-        tenure->ear->called = true;
+    if (tenure->motion->ear != NULL) {
+        tenure->motion->ear->called = true;
     }
     if (tenure->state == PAWL__TENURE_WAITING) {
         pawl__claim_ask(machine, tenure, now_us);

@@ -35,13 +35,21 @@ static bool is_session(const struct pawl__machine *machine, const struct pawl__t
 
 /* ===== Timers ===== */
 
+/* From when on a missing renewal counts as failing. */
+static int64_t overdue_from(const struct pawl__tenure *tenure)
+{
+    return tenure->proven_us + tenure->lease_us / RENEWALS_PER_LEASE +
+           tenure->lease_us / (4 * RENEWALS_PER_LEASE);
+}
+
 /* When to warn that renewals are failing; NEVER: no more, or not at all. */
 static int64_t risk_due(const struct pawl__tenure *tenure)
 {
-    if (tenure->handle == NULL || tenure->at_risk || tenure->overdue_us == PAWL__NEVER) {
+    if (tenure->handle == NULL || tenure->at_risk || !tenure->renew ||
+        tenure->renew_us == PAWL__NEVER) {
         return PAWL__NEVER;
     }
-    return pawl__max64(tenure->deadline_us - tenure->handle->warn_us, tenure->overdue_us);
+    return pawl__max64(tenure->deadline_us - tenure->handle->warn_us, overdue_from(tenure));
 }
 
 static void arm(struct pawl__machine *machine, struct pawl__tenure *tenure)
@@ -56,21 +64,17 @@ static void arm(struct pawl__machine *machine, struct pawl__tenure *tenure)
 static void schedule_renewal(
     const struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t sent_us)
 {
-    if (!tenure->renew || is_session(machine, tenure)) {
-        tenure->renew_us = PAWL__NEVER;
-        tenure->overdue_us = PAWL__NEVER;
-        return;
-    }
-    tenure->renew_us = sent_us + tenure->lease_us / RENEWALS_PER_LEASE;
-    tenure->overdue_us = tenure->renew_us + tenure->lease_us / (4 * RENEWALS_PER_LEASE);
+    tenure->renew_us = tenure->renew && !is_session(machine, tenure)
+                           ? sent_us + tenure->lease_us / RENEWALS_PER_LEASE
+                           : PAWL__NEVER;
 }
 
 /* A callback is due, once; who has no handle any more has nobody to tell. */
-void pawl__notice_queue(struct pawl__machine *machine, struct pawl__notice *notice)
+void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice)
 {
     if (!notice->queued && pawl__notice_tenure(notice)->handle != NULL) {
         notice->queued = true;
-        pawl__list_push(&machine->notices, &notice->delivery.node);
+        pawl__list_push(&machine->notices, &notice->node);
     }
 }
 
@@ -120,6 +124,7 @@ static void begin_hold(struct pawl__machine *machine, struct pawl__tenure *tenur
     pawl__finish(machine, request, PAWL_OK, NULL);
     pawl__claim_tries_busy(machine, tenure->name, now_us);
     pawl__claim_twins_enter(machine, tenure, now_us);
+    pawl__motion_rest(machine, tenure);
 }
 
 static int64_t limit_from(const struct pawl__tenure *tenure, int64_t start_us)
@@ -134,10 +139,10 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     tenure->shown = 1;
     tenure->attempt = 0;
     tenure->token = op->token;
-    tenure->spare_tokens = op->tokens > 0 ? op->tokens - 1 : 0;
+    tenure->spare_tokens = (uint16_t)(op->tokens > 0 ? op->tokens - 1 : 0);
     tenure->limit_us = limit_from(tenure, op->sent_us);
     tenure->until_us = pawl__later(op->sent_us, op->lease_us);
-    tenure->loss.proven_us = op->sent_us;
+    tenure->proven_us = op->sent_us;
     tenure->deadline_us = is_session(machine, tenure)
                               ? tenure->limit_us
                               : pawl__min64(pawl__valid_until(op), tenure->limit_us);
@@ -158,17 +163,16 @@ void pawl__hold_inherit(struct pawl__machine *machine, struct pawl__tenure *heir
 {
     heir->id = giver->id;
     heir->token = giver->token + 1;
-    heir->spare_tokens = giver->spare_tokens - 1;
-    heir->handed = giver->handed + 1;
+    heir->spare_tokens = (uint16_t)(giver->spare_tokens - 1);
+    heir->handed = (uint16_t)(giver->handed + 1);
     heir->shown = giver->shown;
     heir->attempt = giver->attempt;
+    heir->asked = giver->asked;
     heir->limit_us = limit_from(heir, now_us);
     heir->until_us = giver->until_us;
     heir->deadline_us = pawl__min64(giver->deadline_us, heir->limit_us);
     heir->renew_us = giver->renew_us;
-    heir->overdue_us = giver->overdue_us;
-    heir->copy_us = giver->copy_us;
-    heir->loss.proven_us = giver->loss.proven_us;
+    heir->proven_us = giver->proven_us;
     heir->name->active = heir;
     begin_hold(machine, heir, now_us);
 }
@@ -206,26 +210,31 @@ static void submit_side(struct pawl__machine *machine, struct pawl__tenure *tenu
     enum pawl__op_kind kind, int64_t now_us)
 {
     tenure->side_out = true;
-    tenure->side.as = tenure->kind;
-    tenure->side.id = tenure->id;
-    tenure->side.count = tenure->count;
-    pawl__submit(machine, &tenure->side, kind, now_us);
+    tenure->motion->side.as = tenure->kind;
+    tenure->motion->side.id = tenure->id;
+    tenure->motion->side.count = tenure->count;
+    pawl__submit(machine, &tenure->motion->side, kind, now_us);
 }
 
 /* Leave time for a renewal, or another one, before the deadline. */
 static void hurry(struct pawl__tenure *tenure, int64_t now_us)
 {
     int64_t patience_us = pawl__max64((tenure->deadline_us - now_us) / 2, PATIENCE_LEAST_US);
-    tenure->side.deadline_us =
-        pawl__min64(tenure->side.deadline_us, pawl__later(now_us, patience_us));
+    tenure->motion->side.deadline_us =
+        pawl__min64(tenure->motion->side.deadline_us, pawl__later(now_us, patience_us));
 }
 
 /* Ask for as much as was promised, but never for less than the backend has now, or beyond the
- * limit. */
-static void renew(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+ * limit. False: there is no memory for it now; its timer will try again. */
+static bool renew(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     if (tenure->side_out) {
-        return;
+        return true;
+    }
+    if (!pawl__motion_begin(machine, tenure)) {
+        tenure->renew_us = now_us + RETRY_LEAST_US;
+        arm(machine, tenure);
+        return false;
     }
     int64_t lease_us = tenure->until_us - now_us;
     if (tenure->renew) {
@@ -234,12 +243,14 @@ static void renew(struct pawl__machine *machine, struct pawl__tenure *tenure, in
     if (tenure->limit_us != PAWL__NEVER) {
         lease_us = pawl__min64(lease_us, tenure->limit_us - now_us);
     }
-    pawl__list_splice(&tenure->extending, &tenure->extends);
+    pawl__list_splice(&tenure->motion->extending, &tenure->motion->extends);
     tenure->look = false;
-    tenure->side.lease_us = lease_us;
+    tenure->asked = true;
+    tenure->motion->side.lease_us = lease_us;
     submit_side(machine, tenure, PAWL__OP_RENEW, now_us);
     hurry(tenure, now_us);
     arm(machine, tenure);
+    return true;
 }
 
 /* The backend has room for it, and nobody misreads it there. */
@@ -251,11 +262,13 @@ static bool is_count_shown(const struct pawl__tenure *tenure)
 void pawl__hold_show_count(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (!tenure->side_out && tenure->shown != tenure->count && is_count_shown(tenure)) {
+    if (!tenure->side_out && tenure->shown != tenure->count && is_count_shown(tenure) &&
+        pawl__motion_begin(machine, tenure)) {
         tenure->shown = tenure->count;
         submit_side(machine, tenure, PAWL__OP_COUNT, now_us);
         if (!is_session(machine, tenure)) {
-            tenure->side.lazy = false; /* renewals and extensions have to wait for its answer */
+            tenure->motion->side.lazy =
+                false; /* renewals and extensions have to wait for its answer */
             hurry(tenure, now_us);
         }
         arm(machine, tenure);
@@ -270,7 +283,8 @@ void pawl__hold_look(struct pawl__machine *machine, struct pawl__tenure *tenure,
     }
     if (tenure->side_out) {
         tenure->look = true;
-    } else if (tenure->renew && !is_session(machine, tenure)) {
+    } else if ((tenure->renew && !is_session(machine, tenure)) ||
+               !pawl__motion_begin(machine, tenure)) {
         renew(machine, tenure, now_us);
     } else {
         tenure->look = false;
@@ -289,10 +303,14 @@ void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenur
                 (long long)(request->lease_us / 1000)));
         return;
     }
+    if (!pawl__motion_begin(machine, tenure)) {
+        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
+        return;
+    }
     tenure->until_us = pawl__max64(tenure->until_us, until_us);
     request->tenure = tenure;
     request->phase = PAWL__ASKING;
-    pawl__list_push(&tenure->extends, &request->node);
+    pawl__list_push(&tenure->motion->extends, &request->node);
     pawl__timer_set(&machine->timers, &request->timer, request->end_us);
     renew(machine, tenure, now_us);
 }
@@ -316,18 +334,18 @@ void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *te
 {
     tenure->kind = PAWL_READ;
     tenure->downgrade = true;
-    refuse_writers(machine, &tenure->extends);
-    refuse_writers(machine, &tenure->extending);
+    refuse_writers(machine, &tenure->motion->extends);
+    refuse_writers(machine, &tenure->motion->extending);
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
         pawl__touch(machine, tenure->name);
     }
-    if (request->handle->unawaited) {
-        pawl__finish(machine, request, PAWL_OK, NULL);
+    if (request->handle->unawaited || !pawl__motion_begin(machine, tenure)) {
+        pawl__finish(machine, request, PAWL_OK, NULL); /* nobody can wait for it */
     } else {
         request->tenure = tenure;
         request->phase = PAWL__ASKING;
-        pawl__list_push(&tenure->extends, &request->node);
+        pawl__list_push(&tenure->motion->extends, &request->node);
         pawl__timer_set(&machine->timers, &request->timer, request->end_us);
     }
     renew(machine, tenure, now_us);
@@ -338,7 +356,7 @@ void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *te
 static void extended(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
     struct pawl__list *node = NULL;
-    while ((node = pawl__list_pop(&tenure->extending)) != NULL) {
+    while ((node = pawl__list_pop(&tenure->motion->extending)) != NULL) {
         struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
         if (request->kind == PAWL__WANT_ACQUIRE) {
             entered(tenure, request->handle);
@@ -385,13 +403,13 @@ void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
 {
     if (status == PAWL_LOST) {
-        refuse_lost(machine, tenure, &tenure->extends);
-        refuse_lost(machine, tenure, &tenure->extending);
+        refuse_lost(machine, tenure, &tenure->motion->extends);
+        refuse_lost(machine, tenure, &tenure->motion->extending);
     }
-    released_at_last(machine, &tenure->extends);
-    released_at_last(machine, &tenure->extending);
-    not_extended(machine, &tenure->extends, status, NULL);
-    not_extended(machine, &tenure->extending, status, NULL);
+    released_at_last(machine, &tenure->motion->extends);
+    released_at_last(machine, &tenure->motion->extending);
+    not_extended(machine, &tenure->motion->extends, status, NULL);
+    not_extended(machine, &tenure->motion->extending, status, NULL);
     pawl__timer_clear(&machine->timers, &tenure->timer);
 }
 
@@ -400,8 +418,9 @@ static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, 
     int64_t valid_us = pawl__min64(pawl__valid_until(op), tenure->limit_us);
     tenure->deadline_us = pawl__max64(tenure->deadline_us, valid_us);
     tenure->until_us = pawl__max64(tenure->until_us, pawl__later(op->sent_us, op->lease_us));
-    tenure->loss.proven_us = op->sent_us;
+    tenure->proven_us = op->sent_us;
     tenure->attempt = 0;
+    tenure->asked = false;
     tenure->at_risk = false;
     tenure->downgrade = tenure->downgrade && op->as != PAWL_READ;
     schedule_renewal(machine, tenure, op->sent_us);
@@ -417,7 +436,7 @@ static void not_renewed(
         tenure->renew_us =
             now_us + pawl__backoff_us(machine, tenure->attempt++, first_us, RETRY_MOST_US);
     }
-    not_extended(machine, &tenure->extending, op->status, op->error);
+    not_extended(machine, &tenure->motion->extending, op->status, op->error);
 }
 
 static void judge(
@@ -447,7 +466,7 @@ void pawl__hold_answered(
         return;
     }
     const bool untold = tenure->downgrade && op->as != PAWL_READ; /* by what has just come back */
-    if (untold || !pawl__list_empty(&tenure->extends)) {
+    if (untold || !pawl__list_empty(&tenure->motion->extends)) {
         renew(machine, tenure, now_us);
     } else if (tenure->look) {
         pawl__hold_look(machine, tenure, now_us);
@@ -455,6 +474,15 @@ void pawl__hold_answered(
         pawl__hold_show_count(machine, tenure, now_us);
     }
     arm(machine, tenure);
+}
+
+/* A warning, unlike the report of a loss, may be left out if there is no memory at all. */
+static void warn(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    if (pawl__motion_begin(machine, tenure)) {
+        pawl__notice_queue(machine, &tenure->motion->risk);
+        pawl__motion_rest(machine, tenure); /* nobody wants to know */
+    }
 }
 
 void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
@@ -465,7 +493,7 @@ void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure
     }
     if (now_us >= risk_due(tenure)) {
         tenure->at_risk = true;
-        pawl__notice_queue(machine, &tenure->risk);
+        warn(machine, tenure);
     }
     if (now_us >= tenure->renew_us) {
         renew(machine, tenure, now_us);
@@ -480,42 +508,51 @@ bool pawl__hold_renew_early(
                tenure->renew_us != PAWL__NEVER && tenure->timer.due_us == tenure->renew_us &&
                now_us < risk_due(tenure) && /* which another handle may want earlier */
                tenure->renew_us - tenure->lease_us / (10 * RENEWALS_PER_LEASE) <= now_us;
-    if (due) {
-        renew(machine, tenure, now_us);
-    }
-    return due;
+    return due && renew(machine, tenure, now_us);
 }
 
 /* ===== Loss ===== */
 
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us)
 {
-    tenure->loss.why = why;
-    tenure->loss.at_us = at_us;
-    tenure->loss.lease_us = tenure->lease_us;
+    tenure->why = why;
+    tenure->lost_us = at_us;
+}
+
+struct pawl__lost pawl__hold_loss(const struct pawl__tenure *tenure)
+{
+    return (struct pawl__lost){.why = tenure->why,
+        .at_us = tenure->lost_us,
+        .proven_us = tenure->proven_us,
+        .lease_us = tenure->lease_us};
 }
 
 /* Why it was not kept beyond its deadline. */
 static enum pawl__loss tell_deadline(const struct pawl__tenure *tenure)
 {
-    const struct pawl__op *side = &tenure->side;
     if (tenure->until_us >= tenure->limit_us) {
         return PAWL__LOSS_LIMIT;
     }
     if (!tenure->renew) {
         return PAWL__LOSS_LEASE;
     }
-    const bool asked = tenure->attempt > 0 ||
-                       (side->kind == PAWL__OP_RENEW && side->sent_us > tenure->loss.proven_us);
-    return asked ? PAWL__LOSS_SILENCE : PAWL__LOSS_PAUSE;
+    return tenure->asked ? PAWL__LOSS_SILENCE : PAWL__LOSS_PAUSE;
 }
 
 void pawl__hold_refuse_lost(
     struct pawl__machine *machine, const struct pawl__tenure *tenure, struct pawl__request *request)
 {
-    const char *why = tenure->loss.why == PAWL__LOSS_SILENCE ? tenure->name->error : NULL;
-    request->lost = tenure->loss;
+    const char *why = tenure->why == PAWL__LOSS_SILENCE ? tenure->name->error : NULL;
+    request->lost = pawl__hold_loss(tenure);
     pawl__finish(machine, request, PAWL_LOST, why != NULL ? pawl__strdup(why) : NULL);
+}
+
+/* Tell an engine that does not end leases itself that this one, which was lost, is over. */
+void pawl__hold_free(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (!pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us)) {
+        pawl__tenure_arm(machine, tenure, now_us + RETRY_LEAST_US);
+    }
 }
 
 void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
@@ -534,7 +571,7 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     pawl__hold_leave(machine, tenure, PAWL_LOST);
     pawl__notice_queue(machine, &tenure->lost);
     if (loss == PAWL__LOSS_DEADLINE && !machine->engine->expires) { /* it waits for our word */
-        pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
+        pawl__hold_free(machine, tenure, now_us);
     }
     pawl__touch(machine, name);
 }

@@ -29,7 +29,14 @@ bool pawl__machine_init(struct pawl__machine *machine)
     pawl__list_init(&machine->ears);
     pawl__list_init(&machine->touched);
     machine->next_id = 1;
-    return pawl__map_init(&machine->names);
+    if (!pawl__map_init(&machine->names)) {
+        return false;
+    }
+    if (!pawl__motions_init(machine)) {
+        pawl__map_free(&machine->names);
+        return false;
+    }
+    return true;
 }
 
 void pawl__machine_fini(struct pawl__machine *machine)
@@ -38,6 +45,7 @@ void pawl__machine_fini(struct pawl__machine *machine)
     while ((node = pawl__list_pop(&machine->spares)) != NULL) {
         pawl__free(PAWL__CONTAINER(node, struct pawl__tenure, all));
     }
+    pawl__motions_free(machine);
     pawl__map_free(&machine->names);
 }
 
@@ -241,17 +249,17 @@ static void main_answered(
     tenure->main_out = false;
     switch (tenure->state) {
     case PAWL__TENURE_CLAIMING:
-        pawl__claim_answered(machine, tenure, &tenure->main, now_us);
+        pawl__claim_answered(machine, tenure, &tenure->motion->main, now_us);
         break;
     case PAWL__TENURE_RELEASING:
-        pawl__release_answered(machine, tenure, &tenure->main, now_us);
+        pawl__release_answered(machine, tenure, &tenure->motion->main, now_us);
         break;
     case PAWL__TENURE_CLEANING:
-        pawl__tenure_cleaned(machine, tenure, &tenure->main, now_us);
+        pawl__tenure_cleaned(machine, tenure, &tenure->motion->main, now_us);
         break;
     case PAWL__TENURE_LOST: /* an engine without expiry was told at the deadline */
-        tenure->granted =
-            tenure->main.answer == PAWL__FAILED || tenure->main.answer == PAWL__UNKNOWN;
+        tenure->granted = tenure->motion->main.answer == PAWL__FAILED ||
+                          tenure->motion->main.answer == PAWL__UNKNOWN;
         break;
     case PAWL__TENURE_ENDED:
         break;
@@ -278,12 +286,13 @@ static void tenure_answered(struct pawl__machine *machine, struct pawl__op *op, 
     struct pawl__tenure *tenure = op->core;
     struct pawl__name *name = tenure->name;
     note(machine, name, op, now_us);
-    if (op == &tenure->main) {
+    if (op == &tenure->motion->main) {
         main_answered(machine, tenure, now_us);
     } else {
         tenure->side_out = false;
         pawl__hold_answered(machine, tenure, op, now_us);
     }
+    pawl__motion_rest(machine, tenure);
     pawl__touch(machine, name);
 }
 
@@ -322,8 +331,9 @@ void pawl__machine_complete(struct pawl__machine *machine, struct pawl__op *op, 
 }
 
 void pawl__machine_notice_done(
-    struct pawl__machine *machine, struct pawl__notice *notice, int64_t now_us)
+    struct pawl__machine *machine, struct pawl__delivery *notice, int64_t now_us)
 {
     notice->queued = false;
+    pawl__motion_rest(machine, pawl__notice_tenure(notice));
     pawl__settle(machine, now_us);
 }

@@ -38,7 +38,10 @@
  * - A tenure that is LOST stays so. Every operation that may have reached the backend without an
  *   answer is followed by a release of the same tenure until that was answered, or until its lease
  *   is over.
- * - After the grant nothing needs memory: all that can still happen is embedded in the tenure. */
+ * - After the grant nothing that has to happen fails for lack of memory: what a hold needs to be
+ *   renewed or released (its motion) comes from a store that claims leave alone, and if that is
+ *   empty it waits until an answer has come back; the report of a loss is embedded in the tenure.
+ */
 #ifndef PAWL_CORE_MACHINE_H
 #define PAWL_CORE_MACHINE_H
 
@@ -87,10 +90,12 @@ struct pawl__lost {
     int64_t lease_us;
 };
 
-/* For the driver: how a finished request or a notice goes to whoever calls the user back. */
+/* How a finished request, or a notice about a tenure, goes to whoever calls the user back. */
 struct pawl__delivery {
     struct pawl__list node;
-    unsigned char kind;
+    unsigned char kind;     /* the driver's */
+    pawl_status status : 8; /* of a notice: PAWL_LOST, or PAWL_UNAVAILABLE: at risk; */
+    bool queued;            /* it is on its way */
 };
 
 struct pawl__request {
@@ -153,13 +158,6 @@ struct pawl__handle {
     unsigned through_count; /* and how often without a release yet */
 };
 
-/* Something to tell the user about a tenure. */
-struct pawl__notice {
-    struct pawl__delivery delivery; /* in the machine's notices, then in the driver's hands */
-    pawl_status status;             /* PAWL_LOST, or PAWL_UNAVAILABLE: at risk */
-    bool queued;
-};
-
 enum pawl__tenure_state {
     PAWL__TENURE_IDLE,
     PAWL__TENURE_CLAIMING,
@@ -171,63 +169,79 @@ enum pawl__tenure_state {
     PAWL__TENURE_ENDED
 };
 
+/* What a tenure needs while something is under way: an operation is with the engine, or somebody
+ * waits for one, or a claim is not granted yet. A hold at rest has none, so that many holds take
+ * little memory: it has pawl__at_rest instead, in which there is nothing, and which nobody may
+ * write to. */
+struct pawl__motion {
+    struct pawl__op main;        /* acquire, release, pass */
+    struct pawl__op side;        /* renew, verify, count */
+    struct pawl__list extends;   /* requests for the next renewal */
+    struct pawl__list extending; /* requests that the current renewal serves */
+    struct pawl__delivery risk;  /* the notice */
+    struct pawl__tenure *heir;   /* RELEASING by pass: who gets it */
+    struct pawl__tenure *giver;  /* CLAIMING as the heir of this one: asks nothing itself */
+    struct pawl__ear *ear;       /* FAIR: hears when it is its turn */
+    uint64_t wakes;              /* WAITING: the name's wakes when we last asked */
+    int64_t copy_us;             /* when the last copy of an acquire or pass was sent */
+    int64_t late_us;             /* when the first grant came too late */
+    unsigned late;               /* CLAIMING, WAITING: grants that came when their time was over */
+    unsigned turns;              /* SPIN, PLAIN: answers that it is held, for the pause */
+    struct pawl__motion *next;   /* while it is spare */
+};
+
+extern struct pawl__motion pawl__at_rest;
+
 struct pawl__tenure {
     struct pawl__list node; /* in its name's crowd, or while it is HELD or LOST in its holds */
     struct pawl__list all;  /* in the machine's tenures, or in its ended ones */
     struct pawl__name *name;
     struct pawl__handle *handle;   /* first acquired through; NULL once that is closed */
     struct pawl__request *request; /* that claims or releases; NULL: nobody waits for it */
-    struct pawl__tenure *heir;     /* RELEASING by pass: who gets it */
-    struct pawl__tenure *giver;    /* CLAIMING as the heir of this one: asks nothing itself */
-    struct pawl__ear *ear;         /* FAIR: hears when it is its turn */
-    enum pawl__tenure_state state;
-    pawl_kind kind; /* what it is in the backend, or shall be */
-    bool renew;
-    bool main_out;         /* main is with the engine */
-    bool side_out;         /* side is with the engine */
-    bool doubt;            /* a copy of an acquire or pass is about whose end we do not know */
-    bool repeated;         /* a copy of the release ended unknown */
-    bool granted;          /* the backend has given it the lock and has not said that it is gone */
-    bool queued;           /* FAIR: it may stand in the backend's queue */
-    bool downgrade;        /* SHARED: the backend has yet to be told that it only reads now */
-    bool look;             /* verify it as soon as side is free */
-    bool at_risk;          /* told so since the last good renewal */
-    unsigned count;        /* acquired and not yet released, */
-    unsigned reads;        /* SHARED: and for reading */
-    unsigned firsts;       /* ... and through its first handle */
-    unsigned shown;        /* the count that the backend shows */
-    unsigned attempt;      /* tries since the last answer, for the back-off */
-    unsigned turns;        /* SPIN, PLAIN: answers that it is held, for the pause */
-    unsigned handed;       /* so often this hold has changed hands here, */
-    unsigned spare_tokens; /* and so many tokens are left for that */
-    unsigned late; /* CLAIMING, WAITING: grants that came when their time was over already */
+    struct pawl__motion *motion;
     uint64_t id;
     uint64_t owner;
     uint64_t token;
-    uint64_t wakes; /* WAITING: the name's wakes when we last asked */
     int64_t lease_us;
     int64_t deadline_us; /* until when we surely hold */
     int64_t until_us;    /* extended until here at least */
     int64_t limit_us;    /* never beyond: acquired + max hold */
-    int64_t renew_us;    /* the next renewal */
-    int64_t overdue_us;  /* from when on a missing renewal counts as failing */
-    int64_t copy_us;     /* when the last copy of an acquire or pass was sent */
-    int64_t late_us;     /* when the first grant came too late */
-    struct pawl__lost loss;
+    int64_t proven_us;   /* when the last question was sent whose answer proved that it is ours */
+    union {
+        int64_t renew_us; /* HELD: the next renewal */
+        int64_t lost_us;  /* else, if it was lost: when its time was over, or when we heard */
+    };
     struct pawl__timer timer;
-    struct pawl__op main;        /* acquire, release, pass */
-    struct pawl__op side;        /* renew, verify, count */
-    struct pawl__list extends;   /* requests for the next renewal */
-    struct pawl__list extending; /* requests that the current renewal serves */
-    struct pawl__notice lost;
-    struct pawl__notice risk;
+    struct pawl__delivery lost; /* the notice */
+    unsigned count;             /* acquired and not yet released, */
+    unsigned reads;             /* SHARED: and for reading */
+    unsigned firsts;            /* ... and through its first handle */
+    unsigned shown;             /* the count that the backend shows */
+    uint16_t attempt;           /* tries since the last answer, for the back-off */
+    uint16_t handed;            /* so often this hold has changed hands here, */
+    uint16_t spare_tokens;      /* and so many tokens are left for that */
+    enum pawl__tenure_state state : 8;
+    pawl_kind kind : 8;      /* what it is in the backend, or shall be */
+    enum pawl__loss why : 8; /* it was lost */
+    bool renew : 1;
+    bool main_out : 1;  /* main is with the engine */
+    bool side_out : 1;  /* side is with the engine */
+    bool doubt : 1;     /* a copy of an acquire or pass is about whose end we do not know */
+    bool repeated : 1;  /* a copy of the release ended unknown */
+    bool granted : 1;   /* the backend has given it the lock and has not said that it is gone */
+    bool queued : 1;    /* FAIR: it may stand in the backend's queue */
+    bool downgrade : 1; /* SHARED: the backend has yet to be told that it only reads now */
+    bool look : 1;      /* verify it as soon as side is free */
+    bool at_risk : 1;   /* told so since the last good renewal */
+    bool asked : 1;     /* for a renewal, since it was last proven */
 };
 
-/* Which tenure it is about. Its handle is told, if that has not been closed meanwhile. */
-static inline struct pawl__tenure *pawl__notice_tenure(struct pawl__notice *notice)
+/* Which tenure a notice is about. Its handle is told, if that has not been closed meanwhile. */
+static inline struct pawl__tenure *pawl__notice_tenure(struct pawl__delivery *notice)
 {
-    return notice->status == PAWL_LOST ? PAWL__CONTAINER(notice, struct pawl__tenure, lost)
-                                       : PAWL__CONTAINER(notice, struct pawl__tenure, risk);
+    return notice->status == PAWL_LOST
+               ? PAWL__CONTAINER(notice, struct pawl__tenure, lost)
+               : PAWL__CONTAINER(notice, struct pawl__motion, risk)->main.core;
 }
 
 /* How often it was acquired through handles of this kind: a writer may read as well. */
@@ -299,8 +313,10 @@ struct pawl__machine {
     struct pawl__list tenures;
     struct pawl__list ended;  /* tenures to free when this step is over */
     struct pawl__list spares; /* a few freed tenures, for those to come */
-    struct pawl__list ears;
     unsigned spare_count;
+    struct pawl__motion *motions; /* spare ones */
+    unsigned motion_count;
+    struct pawl__list ears;
     struct pawl__list tallies;
     struct pawl__list leases;  /* of permits that are renewed, by handle */
     struct pawl__list touched; /* names to look at when this step is over */
@@ -401,6 +417,6 @@ uint64_t pawl__handle_holder(const struct pawl__handle *handle);
 
 /* The callback has been called (or dropped). */
 void pawl__machine_notice_done(
-    struct pawl__machine *machine, struct pawl__notice *notice, int64_t now_us);
+    struct pawl__machine *machine, struct pawl__delivery *notice, int64_t now_us);
 
 #endif

@@ -13,6 +13,7 @@
  *   release.c  the last release, and passing on
  *   tally.c    semaphores and latches (tally.h)
  *   leases.c   permits that are kept alive (leases.h)
+ *   motion.c   what a tenure has only while something is under way
  *   tenure.c   making, ending, and cleaning up after claims whose outcome is unknown */
 #ifndef PAWL_CORE_MACHINE_PARTS_H
 #define PAWL_CORE_MACHINE_PARTS_H
@@ -46,14 +47,30 @@ void pawl__touch(struct pawl__machine *machine, struct pawl__name *name);
 int64_t pawl__backoff_us(
     struct pawl__machine *machine, unsigned attempt, int64_t first_us, int64_t most_us);
 
-/* Send the tenure's main operation, of which one is under way at a time: a release or a pass. */
-static inline void pawl__tenure_submit(struct pawl__machine *machine, struct pawl__tenure *tenure,
+/* motion.c */
+bool pawl__motions_init(struct pawl__machine *machine);
+void pawl__motions_free(struct pawl__machine *machine);
+bool pawl__motion_claim(
+    struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a new one */
+bool pawl__motion_begin(
+    struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a hold, if it is at rest */
+void pawl__motion_rest(
+    struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a hold, if nothing goes on */
+void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure);
+
+/* Send the tenure's main operation, of which one is under way at a time: a release or a pass.
+ * False: there is no memory for it now. */
+static inline bool pawl__tenure_submit(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__op_kind kind, int64_t now_us)
 {
-    tenure->main.as = tenure->kind;
-    tenure->main.id = tenure->id;
+    if (!pawl__motion_begin(machine, tenure)) {
+        return false;
+    }
+    tenure->motion->main.as = tenure->kind;
+    tenure->motion->main.id = tenure->id;
     tenure->main_out = true;
-    pawl__submit(machine, &tenure->main, kind, now_us);
+    pawl__submit(machine, &tenure->motion->main, kind, now_us);
+    return true;
 }
 
 /* errand.c */
@@ -136,10 +153,12 @@ bool pawl__hold_renew_early(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__loss loss, int64_t now_us);
-void pawl__notice_queue(struct pawl__machine *machine, struct pawl__notice *notice);
+void pawl__hold_free(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice);
 void pawl__hold_refuse_lost(struct pawl__machine *machine, const struct pawl__tenure *tenure,
     struct pawl__request *request);
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us);
+struct pawl__lost pawl__hold_loss(const struct pawl__tenure *tenure);
 void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status);
 int64_t pawl__valid_until(const struct pawl__op *op);

@@ -192,7 +192,7 @@ static void abolish_tenures(struct pawl__machine *machine, struct pawl__list *te
         tenure->main_out = false;
         tenure->side_out = false;
         tenure->lost.queued = false;
-        tenure->risk.queued = false;
+        pawl__motion_end(machine, tenure);
         pawl__tenure_free(machine, tenure);
     }
 }

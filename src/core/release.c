@@ -31,6 +31,26 @@
 
 /* ===== Asking ===== */
 
+static void try_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, AGAIN_FIRST_US, AGAIN_MOST_US);
+    int64_t due_us = now_us + pause_us;
+    if (machine->engine->expires) {
+        due_us = pawl__min64(due_us, pawl__max64(tenure->deadline_us, now_us));
+    }
+    pawl__tenure_arm(machine, tenure, due_us);
+}
+
+/* Others of us may ask while this one waits until it tries again. */
+static void unanswered(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->name->active == tenure) {
+        tenure->name->active = NULL;
+        pawl__touch(machine, tenure->name);
+    }
+    try_again(machine, tenure, now_us);
+}
+
 /* Whether this process has kept the lock to itself long enough. */
 static bool had_a_turn(const struct pawl__name *name, int64_t now_us)
 {
@@ -40,15 +60,16 @@ static bool had_a_turn(const struct pawl__name *name, int64_t now_us)
 static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     struct pawl__name *name = tenure->name;
-    struct pawl__tenure *heir = tenure->heir;
-    heir->copy_us = now_us;
-    tenure->main.heir_id = heir->id;
-    tenure->main.lease_us = heir->lease_us;
-    if (heir->main.tokens == 0) {
-        heir->main.tokens = pawl__claim_tokens(heir); /* asked again, it is the same question */
+    struct pawl__tenure *heir = tenure->motion->heir;
+    heir->motion->copy_us = now_us;
+    tenure->motion->main.heir_id = heir->id;
+    tenure->motion->main.lease_us = heir->lease_us;
+    if (heir->motion->main.tokens == 0) {
+        heir->motion->main.tokens =
+            pawl__claim_tokens(heir); /* asked again, it is the same question */
     }
-    tenure->main.tokens = heir->main.tokens;
-    tenure->main.offer = had_a_turn(name, now_us) || name->kept;
+    tenure->motion->main.tokens = heir->motion->main.tokens;
+    tenure->motion->main.offer = had_a_turn(name, now_us) || name->kept;
     name->kept = false;
     pawl__tenure_submit(machine, tenure, PAWL__OP_PASS, now_us);
 }
@@ -70,8 +91,8 @@ static bool choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenu
     heir->state = PAWL__TENURE_CLAIMING;
     pawl__tenure_number(machine, heir);
     heir->request = request;
-    heir->giver = tenure;
-    tenure->heir = heir;
+    heir->motion->giver = tenure;
+    tenure->motion->heir = heir;
     return true;
 }
 
@@ -115,14 +136,23 @@ static bool hand_off(struct pawl__machine *machine, struct pawl__tenure *giver,
     return true;
 }
 
+/* Free it, now or, if there is no memory to ask with, as if there had been no answer. */
+static void ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (!pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us)) {
+        unanswered(machine, tenure, now_us);
+    }
+}
+
 static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     const struct pawl__name *name = tenure->name;
     if (machine->engine->passes && name->place->family == PAWL__FAMILY_MUTEX &&
-        !pawl__list_empty(&name->queue) && choose_heir(machine, tenure)) {
+        !pawl__list_empty(&name->queue) && pawl__motion_begin(machine, tenure) &&
+        choose_heir(machine, tenure)) {
         submit_pass(machine, tenure, now_us);
     } else {
-        pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
+        ask(machine, tenure, now_us);
     }
 }
 
@@ -175,7 +205,7 @@ static void arm_hearing(struct pawl__machine *machine, struct pawl__tenure *tenu
 
 static void go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    tenure->main.lazy = true;
+    tenure->motion->main.lazy = true;
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
     }
@@ -187,8 +217,8 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
 {
     tenure->state = PAWL__TENURE_RELEASING;
     pawl__list_remove(&tenure->node);
-    queue_entering(machine, &tenure->extends, now_us);
-    queue_entering(machine, &tenure->extending, now_us);
+    queue_entering(machine, &tenure->motion->extends, now_us);
+    queue_entering(machine, &tenure->motion->extending, now_us);
     pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
     if (hand_off(machine, tenure, request, now_us)) {
         return;
@@ -196,7 +226,7 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
     tenure->attempt = 0;
     const bool goes_on = request->handle->unawaited && may_go_on(tenure->name, now_us);
     let_go(machine, tenure, now_us);
-    if (goes_on) {
+    if (goes_on && tenure->main_out) {
         go_on(machine, tenure, now_us);
     }
     if (request->handle->unawaited) {
@@ -242,7 +272,7 @@ void pawl__release_start(
 static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status,
     char *error, int64_t now_us)
 {
-    struct pawl__op *op = &tenure->main;
+    struct pawl__op *op = &tenure->motion->main;
     bool answered = op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN;
     if (status == PAWL_LOST) {
         bool in_time = now_us < tenure->deadline_us;
@@ -251,7 +281,7 @@ static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, paw
         pawl__notice_queue(machine, &tenure->lost);
     }
     if (tenure->request != NULL) {
-        tenure->request->lost = tenure->loss;
+        tenure->request->lost = pawl__hold_loss(tenure);
         pawl__finish(machine, tenure->request, status, error);
         tenure->request = NULL;
     } else {
@@ -280,16 +310,6 @@ static bool is_lease_over(
     const struct pawl__machine *machine, const struct pawl__tenure *tenure, int64_t now_us)
 {
     return machine->engine->expires && now_us >= tenure->deadline_us;
-}
-
-static void try_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
-{
-    int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, AGAIN_FIRST_US, AGAIN_MOST_US);
-    int64_t due_us = now_us + pause_us;
-    if (machine->engine->expires) {
-        due_us = pawl__min64(due_us, pawl__max64(tenure->deadline_us, now_us));
-    }
-    pawl__tenure_arm(machine, tenure, due_us);
 }
 
 /* It is the others' turn: until we hear of the next release, or for a moment. */
@@ -344,10 +364,7 @@ static void release_answered(
             over(machine, tenure, op->status, pawl__take_error(op), now_us);
             break;
         }
-        if (tenure->name->active == tenure) {
-            tenure->name->active = NULL; /* others of us may ask meanwhile */
-        }
-        try_again(machine, tenure, now_us);
+        unanswered(machine, tenure, now_us);
         break;
     case PAWL__PENDING:
     case PAWL__HELD:
@@ -358,6 +375,17 @@ static void release_answered(
 }
 
 /* ===== Passing on ===== */
+
+/* Who was to get it has to get it another way; NULL: nobody was. */
+static struct pawl__tenure *part_from_heir(struct pawl__tenure *tenure)
+{
+    struct pawl__tenure *heir = tenure->motion->heir;
+    if (heir != NULL) {
+        tenure->motion->heir = NULL;
+        heir->motion->giver = NULL;
+    }
+    return heir;
+}
 
 /* The heir has to ask for itself, like anybody. */
 static void heir_asks(struct pawl__machine *machine, struct pawl__tenure *heir, int64_t now_us)
@@ -409,17 +437,14 @@ static void heir_goes_back(struct pawl__machine *machine, struct pawl__tenure *h
  * smaller thing to ask. */
 static void free_instead(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    struct pawl__tenure *heir = tenure->heir;
-    tenure->heir = NULL;
-    heir->giver = NULL;
-    heir_goes_back(machine, heir, now_us);
-    pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
+    heir_goes_back(machine, part_from_heir(tenure), now_us);
+    ask(machine, tenure, now_us);
 }
 
 static void pass_unanswered(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    struct pawl__tenure *heir = tenure->heir;
+    struct pawl__tenure *heir = tenure->motion->heir;
     bool lease_over = is_lease_over(machine, tenure, now_us);
     if (op->answer == PAWL__FAILED && !lease_over) {
         free_instead(machine, tenure, now_us);
@@ -432,8 +457,7 @@ static void pass_unanswered(
         try_again(machine, tenure, now_us); /* pass it on again: the same question */
         return;
     }
-    tenure->heir = NULL;
-    heir->giver = NULL;
+    part_from_heir(tenure);
     if (ended) {
         over(machine, tenure, op->status, pawl__take_error(op), now_us);
     } else {
@@ -446,14 +470,13 @@ static void pass_unanswered(
 static void pass_answered(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    struct pawl__tenure *heir = tenure->heir;
+    struct pawl__tenure *heir = tenure->motion->heir;
     if (op->answer == PAWL__FAILED || op->answer == PAWL__UNKNOWN) {
         pass_unanswered(machine, tenure, op, now_us);
         return;
     }
     const struct pawl__op answer = *op; /* the giver may need its operation again */
-    tenure->heir = NULL;
-    heir->giver = NULL;
+    part_from_heir(tenure);
     over(machine, tenure, answer.answer == PAWL__GONE ? gone_status(tenure, now_us) : PAWL_OK, NULL,
         now_us);
     if (answer.answer == PAWL__DONE) {
@@ -480,10 +503,8 @@ void pawl__release_answered(
 /* The heir's caller has left while we waited to pass the lock on again. */
 static void disinherit(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    struct pawl__tenure *heir = tenure->heir;
+    struct pawl__tenure *heir = part_from_heir(tenure);
     if (heir != NULL) {
-        tenure->heir = NULL;
-        heir->giver = NULL;
         pawl__tenure_clean(machine, heir, now_us);
     }
 }
@@ -497,17 +518,15 @@ void pawl__release_again(struct pawl__machine *machine, struct pawl__tenure *ten
         return;
     }
     if (is_lease_over(machine, tenure, now_us)) {
-        struct pawl__tenure *heir = tenure->heir;
-        tenure->heir = NULL;
+        struct pawl__tenure *heir = part_from_heir(tenure);
         over(machine, tenure, PAWL_UNAVAILABLE, NULL, now_us);
         if (heir != NULL) {
-            heir->giver = NULL;
             heir_asks(machine, heir, now_us);
         }
-    } else if (tenure->heir != NULL && tenure->heir->request != NULL) {
+    } else if (tenure->motion->heir != NULL && tenure->motion->heir->request != NULL) {
         submit_pass(machine, tenure, now_us);
     } else {
-        pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
+        ask(machine, tenure, now_us);
         disinherit(machine, tenure, now_us);
     }
 }
@@ -522,7 +541,7 @@ void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us)
             tenure->state = PAWL__TENURE_RELEASING;
             pawl__list_remove(&tenure->node);
             pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
-            pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
+            ask(machine, tenure, now_us);
         } else if (tenure->state == PAWL__TENURE_LOST || tenure->state == PAWL__TENURE_CLEANING) {
             pawl__tenure_clean(machine, tenure, now_us);
         }

@@ -19,18 +19,6 @@
 #define CLEAN_MOST_US 500000
 #define SPARES_MOST 16
 
-static void notice_init(struct pawl__notice *notice, pawl_status status)
-{
-    pawl__list_init(&notice->delivery.node);
-    notice->status = status;
-}
-
-static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
-{
-    op->place = tenure->name->place;
-    op->core = tenure;
-}
-
 /* A zeroed tenure: one that was used before, if there is one, which is much cheaper than a new one.
  */
 static struct pawl__tenure *blank(struct pawl__machine *machine)
@@ -45,6 +33,16 @@ static struct pawl__tenure *blank(struct pawl__machine *machine)
     return tenure;
 }
 
+static void discard(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    if (machine->spare_count < SPARES_MOST) {
+        machine->spare_count++;
+        pawl__list_push_front(&machine->spares, &tenure->all);
+    } else {
+        pawl__free(tenure);
+    }
+}
+
 struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl__request *request)
 {
     struct pawl__tenure *tenure = blank(machine);
@@ -53,6 +51,10 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     }
     const struct pawl__handle *handle = request->handle;
     tenure->name = handle->name;
+    if (!pawl__motion_claim(machine, tenure)) {
+        discard(machine, tenure);
+        return NULL;
+    }
     tenure->handle = request->handle;
     tenure->owner = request->owner;
     tenure->kind = handle->kind;
@@ -60,13 +62,9 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     tenure->lease_us = handle->max_hold_us > 0 ? pawl__min64(handle->lease_us, handle->max_hold_us)
                                                : handle->lease_us;
     tenure->timer.kind = PAWL__TIMER_TENURE;
-    op_init(&tenure->main, tenure);
-    op_init(&tenure->side, tenure);
-    notice_init(&tenure->lost, PAWL_LOST);
-    notice_init(&tenure->risk, PAWL_UNAVAILABLE);
+    tenure->lost.status = PAWL_LOST;
+    pawl__list_init(&tenure->lost.node);
     pawl__list_init(&tenure->node);
-    pawl__list_init(&tenure->extends);
-    pawl__list_init(&tenure->extending);
     pawl__list_push(&machine->tenures, &tenure->all);
     tenure->name->tenures++;
     request->handle->tenures++;
@@ -98,7 +96,8 @@ void pawl__tenure_end(struct pawl__machine *machine, struct pawl__tenure *tenure
 
 bool pawl__tenure_free(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    if (tenure->main_out || tenure->side_out || tenure->lost.queued || tenure->risk.queued) {
+    if (tenure->main_out || tenure->side_out || tenure->lost.queued ||
+        tenure->motion->risk.queued) {
         return false;
     }
     tenure->name->tenures--;
@@ -106,20 +105,20 @@ bool pawl__tenure_free(struct pawl__machine *machine, struct pawl__tenure *tenur
         tenure->handle->tenures--;
     }
     pawl__list_remove(&tenure->all);
-    pawl__free(tenure->main.error);
-    pawl__free(tenure->side.error);
-    if (machine->spare_count < SPARES_MOST) {
-        machine->spare_count++;
-        pawl__list_push_front(&machine->spares, &tenure->all);
-    } else {
-        pawl__free(tenure);
-    }
+    pawl__motion_end(machine, tenure);
+    discard(machine, tenure);
     return true;
 }
 
 void pawl__tenure_arm(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t due_us)
 {
     pawl__timer_set(&machine->timers, &tenure->timer, due_us);
+}
+
+static void clean_later(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, CLEAN_FIRST_US, CLEAN_MOST_US);
+    pawl__tenure_arm(machine, tenure, pawl__later(now_us, pause_us));
 }
 
 /* Nobody wants this tenure any more: take back what the backend may have of it. */
@@ -134,20 +133,22 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
     }
     pawl__touch(machine, tenure->name);
     pawl__timer_clear(&machine->timers, &tenure->timer);
-    if (tenure->main_out || tenure->giver != NULL) {
+    if (tenure->main_out || tenure->motion->giver != NULL) {
         return; /* its answer tells what is to be done */
     }
     if (!tenure->granted && !tenure->doubt && !tenure->queued) {
         pawl__tenure_end(machine, tenure);
         return;
     }
-    pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us);
+    if (!pawl__tenure_submit(machine, tenure, PAWL__OP_RELEASE, now_us)) {
+        clean_later(machine, tenure, now_us);
+    }
 }
 
 /* How long the backend may keep something of it that it has heard. */
 static int64_t kept_us(const struct pawl__tenure *tenure)
 {
-    const int64_t place_us = tenure->main.queue ? PAWL__FAIR_WAIT_US : 0;
+    const int64_t place_us = tenure->motion->main.queue ? PAWL__FAIR_WAIT_US : 0;
     return pawl__max64(tenure->lease_us, place_us);
 }
 
@@ -162,7 +163,8 @@ static bool may_linger(const struct pawl__machine *machine, const struct pawl__t
     if (!answered && !op->again) {
         return false; /* the backend refuses: its lease has to end it */
     }
-    return !machine->engine->expires || now_us < pawl__later(tenure->copy_us, kept_us(tenure));
+    return !machine->engine->expires ||
+           now_us < pawl__later(tenure->motion->copy_us, kept_us(tenure));
 }
 
 static void release_came_back(
@@ -176,8 +178,7 @@ static void release_came_back(
         pawl__tenure_end(machine, tenure);
         return;
     }
-    int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, CLEAN_FIRST_US, CLEAN_MOST_US);
-    pawl__tenure_arm(machine, tenure, pawl__later(now_us, pause_us));
+    clean_later(machine, tenure, now_us);
 }
 
 void pawl__tenure_cleaned(
@@ -224,8 +225,11 @@ bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenu
 
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (!pawl__tenure_go_on(machine, tenure, now_us)) {
-        assert(tenure->state == PAWL__TENURE_HELD); /* in no other state a timer is armed */
+    if (tenure->state == PAWL__TENURE_HELD) {
         pawl__hold_timer(machine, tenure, now_us);
+    } else if (tenure->state == PAWL__TENURE_LOST) {
+        pawl__hold_free(machine, tenure, now_us); /* there was no memory for it before */
+    } else {
+        pawl__tenure_go_on(machine, tenure, now_us);
     }
 }

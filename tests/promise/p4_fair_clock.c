@@ -228,7 +228,7 @@ static void who_gives_up_its_turn_calls_the_next(void **state)
     assert_int_equal(clock_ended(&waits[0]), PAWL_CANCELED);
     stage.connected = true;
     struct pawl__tenure *tenure = waits[0].tenure;
-    stage_answer_as(&stage, &tenure->main, PAWL__FAILED);
+    stage_answer_as(&stage, &tenure->motion->main, PAWL__FAILED);
     assert_int_equal(clock_ended(&waits[1]), PAWL_OK);
     assert_int_equal(stage_release_now(&stage, &second, OTHER), PAWL_OK);
     assert_int_equal(queue_length(), 0);

@@ -17,7 +17,7 @@ static void take_notices(struct stage *stage)
 {
     struct pawl__list *node = NULL;
     while ((node = pawl__list_pop(&stage->machine.notices)) != NULL) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
+        struct pawl__delivery *notice = PAWL__CONTAINER(node, struct pawl__delivery, node);
         if (stage->notice_count < STAGE_NOTICES) {
             stage->notices[stage->notice_count].status = notice->status;
             stage->notices[stage->notice_count].token = pawl__notice_tenure(notice)->token;

@@ -53,7 +53,7 @@ static void take_notices(struct sim_client *client)
     struct sim_world *world = client->world;
     struct pawl__list *node;
     while ((node = pawl__list_pop(&client->machine.notices)) != NULL) {
-        struct pawl__notice *notice = PAWL__CONTAINER(node, struct pawl__notice, delivery.node);
+        struct pawl__delivery *notice = PAWL__CONTAINER(node, struct pawl__delivery, node);
         sim_hold_notice(client, notice);
         int64_t at_us = world->now_us + sim_about(world, world->plan.delay_us);
         sim_event_at(world, at_us, SIM_EVENT_COURIER, client)->notice = notice;
@@ -138,7 +138,7 @@ static void wake(struct sim_client *client, unsigned name, uint64_t id)
     sim_client_end(client);
 }
 
-static void courier(struct sim_client *client, struct pawl__notice *notice)
+static void courier(struct sim_client *client, struct pawl__delivery *notice)
 {
     sim_client_begin(client);
     pawl__machine_notice_done(&client->machine, notice, sim_now(client));
@@ -321,13 +321,12 @@ void sim_client_start(struct sim_client *client)
     sim_actors_start(client);
 }
 
-static void free_tenures(struct pawl__list *tenures)
+static void free_tenures(struct pawl__machine *machine, struct pawl__list *tenures)
 {
     struct pawl__list *node;
     while ((node = pawl__list_pop(tenures)) != NULL) {
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
-        pawl__free(tenure->main.error);
-        pawl__free(tenure->side.error);
+        pawl__motion_end(machine, tenure);
         pawl__free(tenure);
     }
 }
@@ -339,8 +338,8 @@ void sim_client_free(struct sim_client *client)
     sim_permits_free(client);
     pawl__tally_abolish(machine);
     pawl__ear_abolish(machine);
-    free_tenures(&machine->tenures);
-    free_tenures(&machine->ended);
+    free_tenures(machine, &machine->tenures);
+    free_tenures(machine, &machine->ended);
     struct pawl__map_node *node;
     while ((node = pawl__map_next(&machine->names, NULL)) != NULL) {
         pawl__map_remove(&machine->names, node);

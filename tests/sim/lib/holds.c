@@ -197,7 +197,7 @@ void sim_hold_answered(const struct sim_call *call)
     }
 }
 
-void sim_hold_notice(struct sim_client *client, struct pawl__notice *notice)
+void sim_hold_notice(struct sim_client *client, struct pawl__delivery *notice)
 {
     struct sim_world *world = client->world;
     struct pawl__tenure *tenure = pawl__notice_tenure(notice);

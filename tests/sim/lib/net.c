@@ -120,7 +120,7 @@ static void find_claims(struct sim_call *call)
     struct pawl__tenure *tenure = op->core;
     call->claim = sim_claim_open(client, tenure, call->name);
     if (op->kind == PAWL__OP_PASS) {
-        call->heir = sim_claim_open(client, tenure->heir, call->name);
+        call->heir = sim_claim_open(client, tenure->motion->heir, call->name);
     }
 }
 

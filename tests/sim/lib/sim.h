@@ -153,7 +153,7 @@ struct sim_event {
     unsigned number;           /* of the name, the actor or the connection */
     uint64_t id;               /* wake: of the tenure that is called; 0: all */
     struct sim_call *call;
-    struct pawl__notice *notice;
+    struct pawl__delivery *notice;
 };
 
 /* One operation on its way: a copy, because the machine may give up on the operation first. */
@@ -540,7 +540,7 @@ struct sim_claim *sim_held(struct sim_client *client, unsigned name, uint64_t ow
 void sim_hold_acquired(struct sim_actor *actor, struct pawl__tenure *tenure);
 void sim_hold_drop(struct sim_claim *claim);
 void sim_hold_answered(const struct sim_call *call);
-void sim_hold_notice(struct sim_client *client, struct pawl__notice *notice);
+void sim_hold_notice(struct sim_client *client, struct pawl__delivery *notice);
 void sim_holds_check(struct sim_client *client);
 void sim_hold_look(struct sim_actor *actor, struct sim_handle *handle);
 void sim_taken(struct sim_world *world, unsigned name);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Motions: given to a tenure when something begins about it, taken away when it is at rest again;
+ * machine.h says what they are.
+ *
+ * A few spare ones are kept. The last of them are for holds alone: a claim that finds no memory
+ * fails, which its caller can live with, but a hold has to be renewed and released. If even they
+ * are used up, holds try again shortly after: each comes back with the answer that it waits for,
+ * at the latest when the engine gives up on it. */
+#include "core/machine_parts.h"
+
+#include "base/alloc.h"
+
+#define RESERVE 8 /* for holds */
+#define SPARES_MOST (RESERVE + 16)
+
+struct pawl__motion pawl__at_rest = {
+    .main = {.answer = PAWL__FAILED}, /* the answer to what was not asked */
+    .extends = {&pawl__at_rest.extends, &pawl__at_rest.extends},
+    .extending = {&pawl__at_rest.extending, &pawl__at_rest.extending},
+};
+
+static void put(struct pawl__machine *machine, struct pawl__motion *motion)
+{
+    motion->next = machine->motions;
+    machine->motions = motion;
+    machine->motion_count++;
+}
+
+static struct pawl__motion *take(struct pawl__machine *machine)
+{
+    struct pawl__motion *motion = machine->motions;
+    machine->motions = motion->next;
+    machine->motion_count--;
+    return motion;
+}
+
+bool pawl__motions_init(struct pawl__machine *machine)
+{
+    while (machine->motion_count < RESERVE) {
+        struct pawl__motion *motion = pawl__alloc(sizeof *motion);
+        if (motion == NULL) {
+            pawl__motions_free(machine);
+            return false;
+        }
+        put(machine, motion);
+    }
+    return true;
+}
+
+void pawl__motions_free(struct pawl__machine *machine)
+{
+    while (machine->motions != NULL) {
+        pawl__free(take(machine));
+    }
+}
+
+/* What of an operation is not set whenever it is submitted. */
+static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
+{
+    op->place = tenure->name->place;
+    op->core = tenure;
+    op->tokens = 0;
+    op->queue = false;
+    op->offer = false;
+}
+
+/* A spare one is as it was left: at rest, and without an error. */
+static bool give(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, unsigned left_for_others)
+{
+    struct pawl__motion *motion =
+        machine->motion_count > left_for_others ? take(machine) : pawl__alloc(sizeof *motion);
+    if (motion == NULL) {
+        return false;
+    }
+    op_init(&motion->main, tenure);
+    op_init(&motion->side, tenure);
+    pawl__list_init(&motion->extends);
+    pawl__list_init(&motion->extending);
+    pawl__list_init(&motion->risk.node);
+    motion->risk.status = PAWL_UNAVAILABLE;
+    motion->heir = NULL;
+    motion->giver = NULL;
+    motion->ear = NULL;
+    motion->wakes = 0;
+    motion->copy_us = tenure->proven_us;
+    motion->late = 0;
+    motion->turns = 0;
+    tenure->motion = motion;
+    return true;
+}
+
+bool pawl__motion_claim(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    return give(machine, tenure, RESERVE);
+}
+
+bool pawl__motion_begin(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    return tenure->motion != &pawl__at_rest || give(machine, tenure, 0);
+}
+
+void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    struct pawl__motion *motion = tenure->motion;
+    if (motion == &pawl__at_rest) {
+        return;
+    }
+    tenure->motion = &pawl__at_rest;
+    pawl__free(pawl__take_error(&motion->main));
+    pawl__free(pawl__take_error(&motion->side));
+    if (machine->motion_count < SPARES_MOST) {
+        put(machine, motion);
+    } else {
+        pawl__free(motion);
+    }
+}
+
+/* Whether something goes on, or may have to be taken back: a copy whose end is not known. */
+static bool is_moving(const struct pawl__tenure *tenure)
+{
+    const struct pawl__motion *motion = tenure->motion;
+    return tenure->main_out || tenure->side_out || tenure->doubt || motion->risk.queued ||
+           motion->heir != NULL || motion->giver != NULL || motion->ear != NULL ||
+           !pawl__list_empty(&motion->extends) || !pawl__list_empty(&motion->extending);
+}
+
+void pawl__motion_rest(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    const bool holds = tenure->state == PAWL__TENURE_HELD || tenure->state == PAWL__TENURE_LOST;
+    if (holds && !is_moving(tenure)) {
+        pawl__motion_end(machine, tenure);
+    }
+}
