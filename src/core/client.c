@@ -205,6 +205,7 @@ static pawl_status read_settings(
     settings->connect_timeout_us = connect_ms * 1000;
     client->machine.timeout_us = timeout_ms * 1000;
     client->machine.give_up_us = give_up_ms * 1000;
+    client->machine.motions_kept = PAWL__MOTIONS_KEPT;
     return status;
 }
 

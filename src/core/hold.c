@@ -224,6 +224,15 @@ static void hurry(struct pawl__tenure *tenure, int64_t now_us)
         pawl__min64(tenure->motion->side.deadline_us, pawl__later(now_us, patience_us));
 }
 
+/* A release that made a reader of a writer waits for the next renewal, like an extension. */
+static void join_waiting(struct pawl__tenure *tenure)
+{
+    if (tenure->request != NULL) {
+        pawl__list_push(&tenure->motion->extends, &tenure->request->node);
+        tenure->request = NULL;
+    }
+}
+
 /* Ask for as much as was promised, but never for less than the backend has now, or beyond the
  * limit. False: there is no memory for it now; its timer will try again. */
 static bool renew(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
@@ -243,6 +252,7 @@ static bool renew(struct pawl__machine *machine, struct pawl__tenure *tenure, in
     if (tenure->limit_us != PAWL__NEVER) {
         lease_us = pawl__min64(lease_us, tenure->limit_us - now_us);
     }
+    join_waiting(tenure);
     pawl__list_splice(&tenure->motion->extending, &tenure->motion->extends);
     tenure->look = false;
     tenure->asked = true;
@@ -340,12 +350,12 @@ void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *te
         tenure->name->active = NULL;
         pawl__touch(machine, tenure->name);
     }
-    if (request->handle->unawaited || !pawl__motion_begin(machine, tenure)) {
-        pawl__finish(machine, request, PAWL_OK, NULL); /* nobody can wait for it */
+    if (request->handle->unawaited) {
+        pawl__finish(machine, request, PAWL_OK, NULL);
     } else {
         request->tenure = tenure;
         request->phase = PAWL__ASKING;
-        pawl__list_push(&tenure->motion->extends, &request->node);
+        tenure->request = request; /* until something can be asked */
         pawl__timer_set(&machine->timers, &request->timer, request->end_us);
     }
     renew(machine, tenure, now_us);
@@ -398,10 +408,25 @@ static void released_at_last(struct pawl__machine *machine, struct pawl__list *r
     }
 }
 
+static void leave_waiting(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
+{
+    struct pawl__request *request = tenure->request;
+    tenure->request = NULL;
+    if (status == PAWL_LOST) {
+        pawl__hold_refuse_lost(machine, tenure, request);
+    } else {
+        pawl__finish(machine, request, PAWL_OK, NULL);
+    }
+}
+
 /* Nothing is done for the hold any more. */
 void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
 {
+    if (tenure->request != NULL) {
+        leave_waiting(machine, tenure, status);
+    }
     if (status == PAWL_LOST) {
         refuse_lost(machine, tenure, &tenure->motion->extends);
         refuse_lost(machine, tenure, &tenure->motion->extending);

@@ -192,13 +192,15 @@ struct pawl__motion {
 
 extern struct pawl__motion pawl__at_rest;
 
+#define PAWL__MOTIONS_KEPT 8
+
 struct pawl__tenure {
     struct pawl__list node; /* in its name's crowd, or while it is HELD or LOST in its holds */
     struct pawl__list all;  /* in the machine's tenures, or in its ended ones */
     struct pawl__name *name;
     struct pawl__handle *handle;   /* first acquired through; NULL once that is closed */
     struct pawl__request *request; /* that claims or releases; NULL: nobody waits for it */
-    struct pawl__motion *motion;
+    struct pawl__motion *motion;   /* pawl__at_rest: none */
     uint64_t id;
     uint64_t owner;
     uint64_t token;
@@ -296,6 +298,7 @@ struct pawl__machine {
     const struct pawl__engine *engine; /* only its abilities are read here */
     int64_t timeout_us;
     int64_t give_up_us;
+    unsigned motions_kept; /* for holds, whatever claims take: PAWL__MOTIONS_KEPT */
     struct pawl__random random;
     void (*nudge)(struct pawl__request *request); /* its phase changed; NULL: nobody cares */
 

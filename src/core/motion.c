@@ -10,8 +10,7 @@
 
 #include "base/alloc.h"
 
-#define RESERVE 8 /* for holds */
-#define SPARES_MOST (RESERVE + 16)
+#define SPARES_FACTOR 3 /* so many times those that are kept for holds may be spare */
 
 struct pawl__motion pawl__at_rest = {
     .main = {.answer = PAWL__FAILED}, /* the answer to what was not asked */
@@ -36,7 +35,7 @@ static struct pawl__motion *take(struct pawl__machine *machine)
 
 bool pawl__motions_init(struct pawl__machine *machine)
 {
-    while (machine->motion_count < RESERVE) {
+    while (machine->motion_count < machine->motions_kept) {
         struct pawl__motion *motion = pawl__alloc(sizeof *motion);
         if (motion == NULL) {
             pawl__motions_free(machine);
@@ -92,7 +91,7 @@ static bool give(
 
 bool pawl__motion_claim(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    return give(machine, tenure, RESERVE);
+    return give(machine, tenure, machine->motions_kept);
 }
 
 bool pawl__motion_begin(struct pawl__machine *machine, struct pawl__tenure *tenure)
@@ -109,7 +108,7 @@ void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure
     tenure->motion = &pawl__at_rest;
     pawl__free(pawl__take_error(&motion->main));
     pawl__free(pawl__take_error(&motion->side));
-    if (machine->motion_count < SPARES_MOST) {
+    if (machine->motion_count < SPARES_FACTOR * machine->motions_kept) {
         put(machine, motion);
     } else {
         pawl__free(motion);

@@ -25,6 +25,7 @@
 void sim_client_begin(struct sim_client *client)
 {
     client->world->in_machine = true;
+    client->world->stepping = client;
 }
 
 static void take_operations(struct sim_client *client)
@@ -98,6 +99,7 @@ static void arm_tick(struct sim_client *client)
 void sim_client_end(struct sim_client *client)
 {
     client->world->in_machine = false;
+    client->world->stepping = NULL;
     client->step++;
     take_operations(client);
     take_wish_to_hear(client);
@@ -279,6 +281,7 @@ static void start_machine(struct sim_client *client)
     machine->timeout_us = plan->timeout_us;
     machine->give_up_us = plan->give_up_us;
     machine->nudge = nudge;
+    machine->motions_kept = (unsigned)(plan->seed % 3); /* none: holds have to wait for memory */
     pawl__random_seed(&machine->random, plan->seed * 1000 + client->index * 100 + client->life);
     if (!pawl__machine_init(machine)) {
         sim_fail(client->world, "simulator", "no memory");

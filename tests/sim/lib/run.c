@@ -19,10 +19,19 @@
 
 static struct sim_world *the_world; /* for the hook, which has no argument */
 
+/* A client that keeps nothing in store for its holds has to try again later when memory is short,
+ * as after a fault of the backend. */
 static bool may_allocate(size_t size)
 {
     (void)size;
-    return !the_world->in_machine || !sim_strikes(the_world, SIM_NO_MEMORY);
+    if (!the_world->in_machine || !sim_strikes(the_world, SIM_NO_MEMORY)) {
+        return true;
+    }
+    struct sim_client *client = the_world->stepping;
+    if (client != NULL && client->machine.motions_kept == 0) {
+        client->trouble_us = pawl__max64(client->trouble_us, the_world->now_us);
+    }
+    return false;
 }
 
 /* ===== Beginning and end ===== */

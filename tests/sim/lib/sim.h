@@ -376,8 +376,9 @@ struct sim_world {
     bool healing; /* no more faults */
     bool closing; /* no more callers */
     int64_t heal_until_us;
-    bool stopped;    /* it would not end by itself */
-    bool in_machine; /* allocations may fail */
+    bool stopped;                /* it would not end by itself */
+    bool in_machine;             /* allocations may fail */
+    struct sim_client *stepping; /* whose machine is at work; NULL: none */
 
     struct pawl__memory_table table;
     struct pawl__place places[SIM_NAMES_MAX];
