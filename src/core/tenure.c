@@ -27,7 +27,7 @@ static void notice_init(struct pawl__notice *notice, pawl_status status)
 
 static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
 {
-    op->place = tenure->name->place;
+    op->place = pawl__name_place(tenure->name);
     op->core = tenure;
 }
 
@@ -68,7 +68,7 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     pawl__list_init(&tenure->extends);
     pawl__list_init(&tenure->extending);
     pawl__list_push(&machine->tenures, &tenure->all);
-    tenure->name->tenures++;
+    tenure->name->uses++;
     request->handle->tenures++;
     return tenure;
 }
@@ -101,7 +101,7 @@ bool pawl__tenure_free(struct pawl__machine *machine, struct pawl__tenure *tenur
     if (tenure->main_out || tenure->side_out || tenure->lost.queued || tenure->risk.queued) {
         return false;
     }
-    tenure->name->tenures--;
+    tenure->name->uses--;
     if (tenure->handle != NULL) {
         tenure->handle->tenures--;
     }
@@ -168,8 +168,8 @@ static bool may_linger(const struct pawl__machine *machine, const struct pawl__t
 static void release_came_back(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    if (op->answer == PAWL__DONE && tenure->name->place->family != PAWL__FAMILY_FAIR) {
-        tenure->name->wakes++; /* not every engine tells us what we do */
+    if (op->answer == PAWL__DONE && pawl__name_family(tenure->name) != PAWL__FAMILY_FAIR) {
+        pawl__watch_note_wake(tenure->name); /* not every engine tells us what we do */
         pawl__watch_ask_waiting(machine, tenure->name, now_us);
     }
     if (!may_linger(machine, tenure, op, now_us)) {
