@@ -239,19 +239,20 @@ static inline unsigned pawl__tenure_count(const struct pawl__tenure *tenure, paw
 enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATCH_ENDING };
 
 /* What is going on around a name beyond one caller who has the lock, or asks for it: who waits
- * here, what is heard of others, and that the backend is silent. Most names never need it. */
+ * here, what is heard of others, and that the backend is silent. Most names never need it. What one
+ * caller reads comes first. */
 struct pawl__traffic {
     struct pawl__traffic *own; /* itself; NULL: it is pawl__nobody, which is not to be changed */
-    struct pawl__name *name;
-    struct pawl__list queue; /* acquire requests waiting for their turn, oldest first */
-    unsigned tries;          /* tries among them */
+    struct pawl__list queue;   /* acquire requests waiting for their turn, oldest first */
+    unsigned tries;            /* tries among them */
     unsigned twins;          /* among them, of handles that are owners: one owner may queue twice */
     struct pawl__list crowd; /* claims that do not exclude each other here: CLAIMING, WAITING */
     enum pawl__watch watch;
     bool watch_refused;        /* asking again would not help */
     bool deaf_once;            /* the next wake-up is the echo of our own release */
-    struct pawl__op *watch_op; /* NULL: it never was */
     uint64_t wakes;            /* wake-ups heard so far */
+    struct pawl__name *name;   /* whose it is */
+    struct pawl__op *watch_op; /* NULL: it never was */
     int64_t hold_off_us;       /* left to others until then, */
     int64_t turn_us;           /* and until then as long as they go on taking and releasing it */
     int64_t idle_us;           /* watched, but nobody has needed it since; NEVER: needed */

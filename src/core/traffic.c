@@ -18,7 +18,8 @@
         (struct pawl__list *)&pawl__nobody.list, (struct pawl__list *)&pawl__nobody.list \
     }
 
-const struct pawl__traffic pawl__nobody = {
+/* One line of the cache has what an acquire and a release read of it. */
+_Alignas(64) const struct pawl__traffic pawl__nobody = {
     .queue = EMPTY(queue),
     .crowd = EMPTY(crowd),
     .tally_queue = EMPTY(tally_queue),
@@ -31,9 +32,12 @@ const struct pawl__traffic pawl__nobody = {
 
 struct pawl__traffic *pawl__traffic_make(struct pawl__name *name)
 {
-    struct pawl__traffic *traffic = name->traffic->own;
-    if (traffic != NULL || (traffic = pawl__alloc(sizeof *traffic)) == NULL) {
-        return traffic;
+    if (name->traffic->own != NULL) {
+        return name->traffic->own;
+    }
+    struct pawl__traffic *traffic = pawl__alloc(sizeof *traffic);
+    if (traffic == NULL) {
+        return NULL;
     }
     *traffic = pawl__nobody;
     traffic->own = traffic;
