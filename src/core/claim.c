@@ -246,6 +246,7 @@ static void begin(struct pawl__machine *machine, struct pawl__name *name,
     tenure->request = request;
     pawl__tenure_number(machine, tenure);
     if (pawl__claims_alone(pawl__name_family(name), tenure->kind)) {
+        assert(name->traffic->own != NULL); /* such a name has it from the beginning */
         pawl__list_push(&name->traffic->own->crowd, &tenure->node);
     } else {
         name->active = tenure;

@@ -515,8 +515,10 @@ static enum pawl__answer apply(struct stage *stage, const struct pawl__handle *h
     enum pawl__tally_verb verb, int64_t amount, uint64_t number, int64_t *value_out)
 {
     struct pawl__tally_ask ask = {.verb = verb, .amount = amount, .keep_us = SECOND};
-    struct pawl__op op = {
-        .kind = PAWL__OP_TALLY, .place = pawl__name_place(handle->name), .tally = &ask, .id = number};
+    struct pawl__op op = {.kind = PAWL__OP_TALLY,
+        .place = pawl__name_place(handle->name),
+        .tally = &ask,
+        .id = number};
     pawl__memory_apply(&stage->table, &stage->stranger, &op, stage->now_us);
     *value_out = ask.value;
     return op.answer;
