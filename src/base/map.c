@@ -9,17 +9,18 @@
 
 #define BUCKETS_AT_FIRST 16
 
-/* FNV-1a: the keys are lock names chosen by the program itself, not by an adversary. */
-static uint64_t hash_of(const char *key, size_t size)
+/* FNV-1a: the keys are lock names chosen by the program itself, not by an adversary. The low half
+ * is kept. */
+static uint32_t hash_of(const char *key, size_t size)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < size; i++) {
         hash = (hash ^ (unsigned char)key[i]) * 0x100000001b3u;
     }
-    return hash;
+    return (uint32_t)hash;
 }
 
-static struct pawl__map_node **bucket_of(const struct pawl__map *map, uint64_t hash)
+static struct pawl__map_node **bucket_of(const struct pawl__map *map, uint32_t hash)
 {
     return &map->buckets[hash & (map->bucket_count - 1)];
 }
@@ -40,7 +41,7 @@ void pawl__map_free(struct pawl__map *map)
 
 struct pawl__map_node *pawl__map_find(const struct pawl__map *map, const char *key, size_t key_size)
 {
-    uint64_t hash = hash_of(key, key_size);
+    uint32_t hash = hash_of(key, key_size);
     struct pawl__map_node *node = *bucket_of(map, hash);
     while (node != NULL) {
         if (node->hash == hash && node->key_size == key_size &&
@@ -80,7 +81,7 @@ void pawl__map_add(
         grow(map);
     }
     node->key = key;
-    node->key_size = key_size;
+    node->key_size = (uint32_t)key_size;
     node->hash = hash_of(key, key_size);
     struct pawl__map_node **bucket = bucket_of(map, node->hash);
     node->next = *bucket;

@@ -11,8 +11,8 @@
 struct pawl__map_node {
     struct pawl__map_node *next;
     const char *key; /* lives as long as the member */
-    size_t key_size;
-    uint64_t hash;
+    uint32_t key_size;
+    uint32_t hash; /* its low half */
 };
 
 struct pawl__map {

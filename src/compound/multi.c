@@ -369,7 +369,8 @@ static pawl_status open_twin(struct pawl_lock *lock, struct pawl_lock **twin_out
     }
     pawl__client_lock(client);
     const bool closed = lock->handle.closed;
-    const enum pawl__family family = closed ? PAWL__FAMILY_MUTEX : lock->handle.name->place->family;
+    const enum pawl__family family =
+        closed ? PAWL__FAMILY_MUTEX : pawl__name_family(lock->handle.name);
     pawl__handle_copy(&twin->handle, &lock->handle);
     pawl__client_unlock(client, false);
     twin->client = client;

@@ -16,7 +16,7 @@ static void cancel_one(struct pawl__machine *machine, struct pawl__request *requ
     }
 }
 
-static void cancel_list(struct pawl__machine *machine, struct pawl__list *list,
+static void cancel_list(struct pawl__machine *machine, const struct pawl__list *list,
     const struct pawl__handle *handle, int64_t now_us)
 {
     struct pawl__list *node = list->next;
@@ -27,7 +27,7 @@ static void cancel_list(struct pawl__machine *machine, struct pawl__list *list,
     }
 }
 
-static void cancel_crowd(struct pawl__machine *machine, struct pawl__list *crowd,
+static void cancel_crowd(struct pawl__machine *machine, const struct pawl__list *crowd,
     const struct pawl__handle *handle, int64_t now_us)
 {
     struct pawl__list *node = crowd->next;
@@ -57,8 +57,8 @@ void pawl__machine_cancel(
     }
     struct pawl__name *name = handle->name;
     struct pawl__tenure *active = name->active;
-    cancel_list(machine, &name->queue, handle, now_us);
-    cancel_crowd(machine, &name->crowd, handle, now_us);
+    cancel_list(machine, &name->traffic->queue, handle, now_us);
+    cancel_crowd(machine, &name->traffic->crowd, handle, now_us);
     cancel_entering(machine, &name->holds, handle, now_us);
     if (active != NULL) {
         cancel_one(machine, active->motion->heir != NULL ? active->motion->heir->request : NULL,

@@ -2,10 +2,10 @@
 /* Claims: from the local queue to the grant.
  *
  * Callers of one client that want the same name queue up here, first come first served; only the
- * one at the head asks the backend, and has a tenure from then on. Held elsewhere, it listens:
- * subscribe, ask once more, then sleep until a message, the end of the holder's lease, or a second,
- * whichever is first. Without an answer it asks again with the same tenure, after a pause that
- * grows.
+ * one at the head asks the backend, and has a tenure from then on. Who comes first to a name
+ * without any traffic asks at once. Held elsewhere, it listens: subscribe, ask once more, then
+ * sleep until a message, the end of the holder's lease, or a second, whichever is first. Without an
+ * answer it asks again with the same tenure, after a pause that grows.
  *
  * Readers, and the waiters of a fair lock, do not queue up here: they ask each for itself, readers
  * unless one of us waits to write. Where a release tells nobody (spin, plain), a claim asks again
@@ -49,13 +49,14 @@ static struct pawl__request *request_of(struct pawl__list *node)
 
 static void count_queued(struct pawl__name *name, const struct pawl__request *request, unsigned by)
 {
-    name->tries += is_try(request) ? by : 0;
-    name->twins += request->handle->owner != 0 ? by : 0;
+    struct pawl__traffic *traffic = name->traffic->own;
+    traffic->tries += is_try(request) ? by : 0;
+    traffic->twins += request->handle->owner != 0 ? by : 0;
 }
 
 static void enqueue(struct pawl__name *name, struct pawl__request *request)
 {
-    pawl__list_push(&name->queue, &request->node);
+    pawl__list_push(&name->traffic->own->queue, &request->node);
     count_queued(name, request, 1);
 }
 
@@ -67,7 +68,7 @@ static void dequeue(struct pawl__name *name, struct pawl__request *request)
 
 struct pawl__request *pawl__claim_next(struct pawl__name *name)
 {
-    struct pawl__request *request = request_of(name->queue.next);
+    struct pawl__request *request = request_of(name->traffic->queue.next);
     dequeue(name, request);
     request->stood = !request->fresh;
     return request;
@@ -99,7 +100,7 @@ static void leave_tenure(
 /* One for itself and one for everybody in line who may get it handed. */
 unsigned pawl__claim_tokens(const struct pawl__tenure *tenure)
 {
-    const struct pawl__list *queue = &tenure->name->queue;
+    const struct pawl__list *queue = &tenure->name->traffic->queue;
     const unsigned most = tenure->handle != NULL ? tenure->handle->handoff : 0;
     unsigned count = 0;
     for (struct pawl__list *node = queue->next; node != queue && count < most; node = node->next) {
@@ -110,15 +111,16 @@ unsigned pawl__claim_tokens(const struct pawl__tenure *tenure)
 
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request)
 {
-    pawl__list_push_front(&name->queue, &request->node);
+    pawl__list_push_front(&name->traffic->own->queue, &request->node);
     count_queued(name, request, 1);
 }
 
 /* Somebody has it: callers that only try need not stand in the queue. */
 void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    struct pawl__list *node = name->queue.next;
-    while (name->tries > 0 && node != &name->queue) {
+    const struct pawl__traffic *traffic = name->traffic;
+    struct pawl__list *node = traffic->queue.next;
+    while (traffic->tries > 0 && node != &traffic->queue) {
         struct pawl__request *request = request_of(node);
         node = node->next;
         if (is_try(request)) {
@@ -146,8 +148,9 @@ void pawl__claim_twins_enter(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     struct pawl__name *name = tenure->name;
-    struct pawl__list *claim = name->crowd.next;
-    while (claim != &name->crowd) {
+    const struct pawl__traffic *traffic = name->traffic;
+    struct pawl__list *claim = traffic->crowd.next;
+    while (claim != &traffic->crowd) {
         struct pawl__tenure *other = PAWL__CONTAINER(claim, struct pawl__tenure, node);
         claim = claim->next;
         if (other->owner == tenure->owner) {
@@ -159,8 +162,8 @@ void pawl__claim_twins_enter(
         is_claiming(active)) {
         enter_instead(machine, tenure, active->request, now_us); /* it writes, and we read */
     }
-    struct pawl__list *node = name->queue.next;
-    while (name->twins > 0 && node != &name->queue) {
+    struct pawl__list *node = traffic->queue.next;
+    while (traffic->twins > 0 && node != &traffic->queue) {
         struct pawl__request *request = request_of(node);
         node = node->next;
         if (request->owner == tenure->owner) {
@@ -180,12 +183,14 @@ static bool asks_already(const struct pawl__name *name, uint64_t owner)
     if (active != NULL && active->motion->heir != NULL && active->motion->heir->owner == owner) {
         return true;
     }
-    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+    const struct pawl__list *crowd = &name->traffic->crowd;
+    for (struct pawl__list *node = crowd->next; node != crowd; node = node->next) {
         if (PAWL__CONTAINER(node, struct pawl__tenure, node)->owner == owner) {
             return true;
         }
     }
-    for (struct pawl__list *node = name->queue.next; node != &name->queue; node = node->next) {
+    const struct pawl__list *queue = &name->traffic->queue;
+    for (struct pawl__list *node = queue->next; node != queue; node = node->next) {
         if (request_of(node)->owner == owner) {
             return true;
         }
@@ -220,14 +225,55 @@ static pawl_status verdict(const struct pawl__name *name, const struct pawl__req
     }
     bool in_line = request->stood || is_in_line(request);
     bool heard = name->answered_us >= request->start_us || (in_line && name->answered_us > 0);
-    return heard && name->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
+    return heard && name->traffic->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
 }
 
 static bool known_busy(const struct pawl__name *name, const struct pawl__request *request)
 {
     const struct pawl__tenure *active = name->active;
     return is_kept_out(name, request) || (active != NULL && active->state == PAWL__TENURE_WAITING &&
-                                             name->silent_us == PAWL__NEVER);
+                                             name->traffic->silent_us == PAWL__NEVER);
+}
+
+static void begin(struct pawl__machine *machine, struct pawl__name *name,
+    struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__tenure *tenure = pawl__claim_tenure(machine, request);
+    if (tenure == NULL) {
+        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
+        return;
+    }
+    tenure->request = request;
+    pawl__tenure_number(machine, tenure);
+    if (pawl__claims_alone(pawl__name_family(name), tenure->kind)) {
+        assert(name->traffic->own != NULL); /* such a name has it from the beginning */
+        pawl__list_push(&name->traffic->own->crowd, &tenure->node);
+    } else {
+        name->active = tenure;
+    }
+    pawl__claim_ask(machine, tenure, now_us);
+}
+
+/* Get in line; its turn comes at the end of this step, if nobody else is here. A name at rest has
+ * no line, and needs none for one who comes alone. */
+static void join(struct pawl__machine *machine, struct pawl__name *name,
+    struct pawl__request *request, int64_t now_us)
+{
+    const bool alone = name->traffic->own == NULL && name->active == NULL;
+    if (!alone && pawl__traffic_make(name) == NULL) {
+        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
+        return;
+    }
+    int64_t due_us = is_try(request) ? request->end_us : request->wait_us;
+    due_us = is_forever(request) ? pawl__later(now_us, machine->give_up_us) : due_us;
+    pawl__timer_set(&machine->timers, &request->timer, due_us);
+    request->tenure = NULL;
+    if (alone) {
+        begin(machine, name, request, now_us);
+    } else {
+        enqueue(name, request);
+        pawl__touch(machine, name);
+    }
 }
 
 void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
@@ -251,53 +297,31 @@ void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *requ
         pawl__finish(machine, request, PAWL_BUSY, NULL);
         return;
     }
-    request->tenure = NULL;
-    enqueue(name, request);
-    int64_t due_us = is_try(request) ? request->end_us : request->wait_us;
-    due_us = is_forever(request) ? pawl__later(now_us, machine->give_up_us) : due_us;
-    pawl__timer_set(&machine->timers, &request->timer, due_us);
-    pawl__touch(machine, name);
+    join(machine, name, request, now_us);
 }
 
 /* It is the others' turn. The first in our queue looks again when that is over. */
 static void stand_back(struct pawl__machine *machine, struct pawl__name *name)
 {
-    if (name->timer.armed && name->timer.due_us == name->hold_off_us) {
+    struct pawl__traffic *traffic = name->traffic->own;
+    if (traffic->timer.armed && traffic->timer.due_us == traffic->hold_off_us) {
         return;
     }
-    pawl__timer_set(&machine->timers, &name->timer, name->hold_off_us);
-    struct pawl__request *first = request_of(name->queue.next);
+    pawl__timer_set(&machine->timers, &traffic->timer, traffic->hold_off_us);
+    struct pawl__request *first = request_of(traffic->queue.next);
     if (machine->nudge != NULL && !first->fresh) {
         machine->nudge(first);
     }
 }
 
-static void begin(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
-{
-    struct pawl__request *request = pawl__claim_next(name);
-    struct pawl__tenure *tenure = pawl__claim_tenure(machine, request);
-    if (tenure == NULL) {
-        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
-        return;
-    }
-    tenure->request = request;
-    pawl__tenure_number(machine, tenure);
-    if (pawl__claims_alone(name->place->family, tenure->kind)) {
-        pawl__list_push(&name->crowd, &tenure->node);
-    } else {
-        name->active = tenure;
-    }
-    pawl__claim_ask(machine, tenure, now_us);
-}
-
 void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    while (name->active == NULL && !pawl__list_empty(&name->queue)) {
-        if (now_us < name->hold_off_us) {
+    while (name->active == NULL && !pawl__list_empty(&name->traffic->queue)) {
+        if (now_us < name->traffic->hold_off_us) {
             stand_back(machine, name);
             return;
         }
-        begin(machine, name, now_us);
+        begin(machine, name, pawl__claim_next(name), now_us);
     }
 }
 
@@ -307,7 +331,7 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
 {
     assert(!tenure->main_out);
     tenure->state = PAWL__TENURE_CLAIMING;
-    tenure->motion->wakes = tenure->name->wakes;
+    tenure->motion->wakes = tenure->name->traffic->wakes;
     tenure->motion->copy_us = now_us;
     pawl__ear_asks(tenure);
     if (tenure->motion->main.tokens == 0) {
@@ -315,7 +339,7 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
             pawl__claim_tokens(tenure); /* asked again, it is the same question */
     }
     tenure->motion->main.queue =
-        tenure->name->place->family == PAWL__FAMILY_FAIR && !is_try(tenure->request);
+        pawl__name_family(tenure->name) == PAWL__FAMILY_FAIR && !is_try(tenure->request);
     tenure->motion->main.as = tenure->kind;
     tenure->motion->main.id = tenure->id;
     tenure->motion->main.lease_us = tenure->lease_us;
@@ -335,15 +359,15 @@ static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenur
 /* Whether we have been called since we asked. */
 static bool is_called(const struct pawl__tenure *tenure)
 {
-    const struct pawl__name *name = tenure->name;
-    const bool listens = name->watch == PAWL__WATCHED || tenure->motion->ear != NULL;
-    return (listens && name->wakes != tenure->motion->wakes) || pawl__ear_called(tenure);
+    const struct pawl__traffic *traffic = tenure->name->traffic;
+    const bool listens = traffic->watch == PAWL__WATCHED || tenure->motion->ear != NULL;
+    return (listens && traffic->wakes != tenure->motion->wakes) || pawl__ear_called(tenure);
 }
 
 /* How long to sleep if nobody calls. */
 static int64_t sleep_us(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t hint_us)
 {
-    const enum pawl__family family = tenure->name->place->family;
+    const enum pawl__family family = pawl__name_family(tenure->name);
     const bool spins = family == PAWL__FAMILY_SPIN || family == PAWL__FAMILY_PLAIN;
     int64_t most_us =
         spins ? pawl__backoff_us(machine, tenure->motion->turns++, SPIN_FIRST_US, SPIN_MOST_US)
@@ -356,7 +380,7 @@ static int64_t sleep_us(struct pawl__machine *machine, struct pawl__tenure *tenu
 
 static void open_ears(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    switch (tenure->name->place->family) {
+    switch (pawl__name_family(tenure->name)) {
     case PAWL__FAMILY_MUTEX:
     case PAWL__FAMILY_SHARED:
         pawl__watch_need(machine, tenure->name, now_us);
@@ -417,6 +441,11 @@ static void no_answer(
         pawl__claim_ask(machine, tenure, now_us); /* the same tenure: it is the same question */
         return;
     }
+    if (pawl__traffic_make(tenure->name) == NULL) {
+        /* It could not be noted since when the backend is silent, so this might never end. */
+        pawl__claim_end(machine, request, PAWL_NO_MEMORY, NULL, now_us);
+        return;
+    }
     int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, RETRY_FIRST_US, PAWL__POLL_US);
     wait_until(machine, tenure, now_us + pause_us);
 }
@@ -425,8 +454,12 @@ static void no_answer(
  * without others between. */
 static void begin_turn(struct pawl__name *name, int64_t now_us)
 {
-    name->passes = name->chained ? name->passes + 1 : 0;
-    name->chain_us = name->chained ? name->chain_us : now_us;
+    if (name->chained) {
+        pawl__name_count_pass(name);
+    } else {
+        name->passes = 0;
+        name->chain_us = now_us;
+    }
     name->chained = false;
 }
 
@@ -434,7 +467,7 @@ static char *too_late(const struct pawl__tenure *tenure)
 {
     const struct pawl__op *op = &tenure->motion->main;
     char shown[128];
-    const char *name = tenure->name->text;
+    const char *name = tenure->name->node.key;
     return pawl__format("lock '%s': it was granted, but its lease of %lld ms was over when the "
                         "answer came (%u times); lease_ms must be longer than the way there and "
                         "back",
@@ -524,14 +557,15 @@ static int64_t silent_since(const struct pawl__name *name, int64_t now_us)
 {
     const struct pawl__tenure *active = name->active;
     bool unasked = active != NULL && active->state == PAWL__TENURE_HELD && active->attempt == 0;
-    return name->silent_us == PAWL__NEVER || unasked ? now_us : name->silent_us;
+    const int64_t silent_us = name->traffic->silent_us;
+    return silent_us == PAWL__NEVER || unasked ? now_us : silent_us;
 }
 
 /* Whether to wait until the very end for an answer: to our own question, or to the first that was
  * ever asked. */
 static bool may_still_hear(const struct pawl__name *name, const struct pawl__request *request)
 {
-    bool unknown = name->silent_us == PAWL__NEVER && verdict(name, request) != PAWL_BUSY;
+    bool unknown = name->traffic->silent_us == PAWL__NEVER && verdict(name, request) != PAWL_BUSY;
     return unknown || is_asking(request->tenure);
 }
 
@@ -551,8 +585,8 @@ void pawl__claim_timeout(
     }
     pawl_status status = is_forever(request) ? PAWL_UNAVAILABLE : verdict(name, request);
     char *why = NULL;
-    if (status != PAWL_BUSY && name->error != NULL) {
-        why = pawl__strdup(name->error);
+    if (status != PAWL_BUSY && name->traffic->error != NULL) {
+        why = pawl__strdup(name->traffic->error);
     } else if (status != PAWL_BUSY && request->tenure != NULL &&
                request->tenure->motion->late > 0) {
         why = too_late(request->tenure);

@@ -34,9 +34,9 @@ void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out)
     machine->ops = NULL;
     machine->ops_end = &machine->ops;
     pawl__list_init(&todo_out->finished);
-    pawl__list_init(&todo_out->dead);
     pawl__courier_take_finished(client, todo_out);
-    pawl__list_splice(&todo_out->dead, &machine->dead);
+    todo_out->dead = machine->dead;
+    machine->dead = NULL;
     if (client->drained != NULL && pawl__machine_idle(machine)) {
         pawl__waiter_finish(client->drained);
         client->drained = NULL;
@@ -56,10 +56,11 @@ void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo,
     while ((node = pawl__list_pop(&todo->finished)) != NULL) {
         pawl__courier_tell(client, PAWL__CONTAINER(node, struct pawl__request, node));
     }
-    while ((node = pawl__list_pop(&todo->dead)) != NULL) {
-        struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, link);
+    while (todo->dead != NULL) {
+        struct pawl__name *name = todo->dead;
+        todo->dead = name->next;
         if (name->opened) {
-            client->engine->place_close(client->self, name->place);
+            client->engine->place_close(client->self, pawl__name_place(name));
         }
         pawl__name_free(name);
     }
@@ -350,8 +351,8 @@ static pawl_status attach(
     pawl__client_lock(client);
     struct pawl__name *record =
         pawl__machine_name(&client->machine, name, strlen(name), family, &fresh);
-    if (record != NULL && record->place->family != family) {
-        const enum pawl__family other = record->place->family;
+    if (record != NULL && pawl__name_family(record) != family) {
+        const enum pawl__family other = pawl__name_family(record);
         pthread_mutex_unlock(&client->mutex);
         return refuse_family(name, other);
     }
@@ -366,7 +367,7 @@ static pawl_status attach(
     if (!fresh) {
         return PAWL_OK;
     }
-    const pawl_status status = client->engine->place_open(client->self, record->place);
+    const pawl_status status = client->engine->place_open(client->self, pawl__name_place(record));
     record->opened = status == PAWL_OK;
     return status == PAWL_OK ? status : detach(client, lock, status);
 }
@@ -379,7 +380,7 @@ static pawl_status check(struct pawl_client *client, struct pawl_lock *lock)
     if (client->engine->place_check == NULL || atomic_load(&record->checked)) {
         return PAWL_OK;
     }
-    const pawl_status status = client->engine->place_check(client->self, record->place);
+    const pawl_status status = client->engine->place_check(client->self, pawl__name_place(record));
     atomic_store(&record->checked, status == PAWL_OK);
     return status == PAWL_OK ? status : detach(client, lock, status);
 }

@@ -99,7 +99,7 @@ struct pawl_client {
 struct pawl__todo {
     struct pawl__op *ops;
     struct pawl__list finished; /* requests of blocking callers, with a hook, and releases */
-    struct pawl__list dead;
+    struct pawl__name *dead;
     bool hear; /* the engine has to read what nobody waits for */
     bool kick; /* the keeper has to look earlier than it meant to */
 };

@@ -25,7 +25,7 @@ static void ear_free(struct pawl__machine *machine, struct pawl__ear *ear)
 {
     pawl__list_remove(&ear->node);
     pawl__free(ear->op.error);
-    ear->name->ears--;
+    ear->name->uses--;
     pawl__touch(machine, ear->name);
     pawl__free(ear);
 }
@@ -36,10 +36,10 @@ static struct pawl__ear *ear_new(struct pawl__machine *machine, struct pawl__ten
     if (ear != NULL) {
         ear->name = tenure->name;
         ear->tenure = tenure;
-        ear->op.place = tenure->name->place;
+        ear->op.place = pawl__name_place(tenure->name);
         ear->op.core = ear;
         ear->op.id = tenure->id;
-        ear->name->ears++;
+        ear->name->uses++;
         pawl__list_push(&machine->ears, &ear->node);
     }
     return ear;

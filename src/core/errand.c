@@ -30,9 +30,9 @@ void pawl__errand_start(
         return;
     }
     errand->name = request->handle->name;
-    errand->name->errands++;
+    errand->name->uses++;
     errand->request = request;
-    errand->op.place = errand->name->place;
+    errand->op.place = pawl__name_place(errand->name);
     errand->op.core = errand;
     errand->op.info = &errand->info;
     errand->info.size = sizeof errand->info;
@@ -77,7 +77,7 @@ void pawl__errand_answered(
     if (op->kind == PAWL__OP_BREAK) {
         look_at_ours(machine, name, now_us);
     }
-    name->errands--;
+    name->uses--;
     pawl__touch(machine, name);
     pawl__free(op->error);
     pawl__free(errand);

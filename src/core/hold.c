@@ -146,7 +146,7 @@ void pawl__hold_grant(struct pawl__machine *machine, struct pawl__tenure *tenure
     tenure->deadline_us = is_session(machine, tenure)
                               ? tenure->limit_us
                               : pawl__min64(pawl__valid_until(op), tenure->limit_us);
-    if (pawl__claims_alone(tenure->name->place->family, tenure->kind)) {
+    if (pawl__claims_alone(pawl__name_family(tenure->name), tenure->kind)) {
         pawl__list_remove(&tenure->node); /* from the crowd */
         pawl__ear_close(machine, tenure, now_us);
     } else {
@@ -567,7 +567,7 @@ static enum pawl__loss tell_deadline(const struct pawl__tenure *tenure)
 void pawl__hold_refuse_lost(
     struct pawl__machine *machine, const struct pawl__tenure *tenure, struct pawl__request *request)
 {
-    const char *why = tenure->why == PAWL__LOSS_SILENCE ? tenure->name->error : NULL;
+    const char *why = tenure->why == PAWL__LOSS_SILENCE ? tenure->name->traffic->error : NULL;
     request->lost = pawl__hold_loss(tenure);
     pawl__finish(machine, request, PAWL_LOST, why != NULL ? pawl__strdup(why) : NULL);
 }

@@ -20,14 +20,15 @@ bool pawl__machine_init(struct pawl__machine *machine)
     machine->ops_end = &machine->ops;
     pawl__list_init(&machine->finished);
     pawl__list_init(&machine->notices);
-    pawl__list_init(&machine->dead);
+    machine->dead = NULL;
     pawl__list_init(&machine->tenures);
     pawl__list_init(&machine->tallies);
     pawl__list_init(&machine->leases);
     pawl__list_init(&machine->ended);
     pawl__list_init(&machine->spares);
     pawl__list_init(&machine->ears);
-    pawl__list_init(&machine->touched);
+    machine->touched = NULL;
+    machine->touched_end = &machine->touched;
     machine->next_id = 1;
     if (!pawl__map_init(&machine->names)) {
         return false;
@@ -111,9 +112,24 @@ int64_t pawl__backoff_us(
 
 void pawl__touch(struct pawl__machine *machine, struct pawl__name *name)
 {
-    if (pawl__list_empty(&name->link)) {
-        pawl__list_push(&machine->touched, &name->link);
+    if (!name->touched) {
+        name->touched = true;
+        name->next = NULL;
+        *machine->touched_end = name;
+        machine->touched_end = &name->next;
     }
+}
+
+/* The name that was touched first, which may be touched again from here on. */
+static struct pawl__name *next_touched(struct pawl__machine *machine)
+{
+    struct pawl__name *name = machine->touched;
+    machine->touched = name->next;
+    if (machine->touched == NULL) {
+        machine->touched_end = &machine->touched;
+    }
+    name->touched = false;
+    return name;
 }
 
 static void free_ended(struct pawl__machine *machine)
@@ -131,22 +147,23 @@ static void free_ended(struct pawl__machine *machine)
 
 static bool is_used(const struct pawl__name *name)
 {
-    return !pawl__list_empty(&name->handles) || name->tenures > 0 || name->errands > 0 ||
-           name->tallies > 0 || name->ears > 0 || name->watch != PAWL__UNWATCHED;
+    return name->handles != NULL || name->uses > 0 || name->traffic->watch != PAWL__UNWATCHED;
 }
 
 void pawl__settle(struct pawl__machine *machine, int64_t now_us)
 {
     free_ended(machine);
-    while (!pawl__list_empty(&machine->touched)) {
-        struct pawl__list *node = pawl__list_pop(&machine->touched);
-        struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, link);
+    while (machine->touched != NULL) {
+        struct pawl__name *name = next_touched(machine);
         pawl__claim_turn(machine, name, now_us);
         pawl__watch_review(machine, name, now_us);
         if (!is_used(name)) {
-            pawl__timer_clear(&machine->timers, &name->timer);
+            if (name->traffic->own != NULL) {
+                pawl__timer_clear(&machine->timers, &name->traffic->own->timer);
+            }
             pawl__map_remove(&machine->names, &name->node);
-            pawl__list_push(&machine->dead, &name->link);
+            name->next = machine->dead;
+            machine->dead = name;
         }
     }
 }
@@ -220,21 +237,27 @@ void pawl__machine_start(
 
 static void note_silence(struct pawl__name *name, const struct pawl__op *op)
 {
-    name->silent_us = pawl__min64(name->silent_us, op->sent_us);
+    struct pawl__traffic *traffic = pawl__traffic_make(name);
+    if (traffic == NULL) {
+        return; /* the sentence is missing then; who has to wait is told (claim.c) */
+    }
+    traffic->silent_us = pawl__min64(traffic->silent_us, op->sent_us);
     if (op->error != NULL) {
-        pawl__free(name->error);
-        name->error = pawl__strdup(op->error);
+        pawl__free(traffic->error);
+        traffic->error = pawl__strdup(op->error);
     }
 }
 
 static void note_answer(struct pawl__machine *machine, struct pawl__name *name,
     const struct pawl__op *op, int64_t now_us)
 {
-    name->silent_us = PAWL__NEVER;
+    struct pawl__traffic *traffic = name->traffic->own;
     name->answered_us = now_us;
-    pawl__free(name->error);
-    name->error = NULL;
-
+    if (traffic != NULL) {
+        traffic->silent_us = PAWL__NEVER;
+        pawl__free(traffic->error);
+        traffic->error = NULL;
+    }
     if (op->lazy) {
         return; /* it may have been there for long */
     }

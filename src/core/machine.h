@@ -16,8 +16,8 @@
  * as a claim: an acquire request that does not re-enter gets one when its turn in the queue has
  * come.
  *
- * A name is a lock's name in this client: the local queue, and the tenures that are active in the
- * backend: one, as a rule.
+ * A name is a lock's name in this client: the tenures that are active in the backend, one as a
+ * rule, and the traffic around it, if there is any: the local queue, and what is heard of others.
  *
  * A tenure's life
  *
@@ -254,44 +254,64 @@ static inline unsigned pawl__tenure_count(const struct pawl__tenure *tenure, paw
 
 enum pawl__watch { PAWL__UNWATCHED, PAWL__WATCH_ASKED, PAWL__WATCHED, PAWL__WATCH_ENDING };
 
-struct pawl__name {
-    struct pawl__map_node node;
-    struct pawl__list link;    /* in the machine's touched or dead names */
-    const char *text;          /* the name itself, in the same piece of memory, */
-    struct pawl__place *place; /* and so is this */
-    bool opened;               /* the driver's: the engine has opened the place, */
-    atomic_bool checked;       /* and somebody has asked it whether that can work */
-    struct pawl__list handles; /* open ones */
-    unsigned tenures;          /* that exist, whatever their state */
-    unsigned errands;          /* inspect and break under way */
+/* What is going on around a name beyond one caller who has the lock, or asks for it: who waits
+ * here, what is heard of others, and that the backend is silent. Most names never need it. What one
+ * caller reads comes first. */
+struct pawl__traffic {
+    struct pawl__traffic *own; /* itself; NULL: it is pawl__nobody, which is not to be changed */
     struct pawl__list queue;   /* acquire requests waiting for their turn, oldest first */
     unsigned tries;            /* tries among them */
-    unsigned twins; /* among them, of handles that are owners: one owner may queue twice */
-    struct pawl__tenure *active; /* NULL: none */
-    struct pawl__list crowd;     /* claims that do not exclude each other here: CLAIMING, WAITING */
-    unsigned ears;
-    struct pawl__list holds; /* what owners have: HELD and LOST */
+    unsigned twins;          /* among them, of handles that are owners: one owner may queue twice */
+    struct pawl__list crowd; /* claims that do not exclude each other here: CLAIMING, WAITING */
     enum pawl__watch watch;
     bool watch_refused;        /* asking again would not help */
-    struct pawl__op *watch_op; /* NULL: it never was */
-    uint64_t wakes;            /* wake-ups heard so far */
     bool deaf_once;            /* the next wake-up is the echo of our own release */
+    uint64_t wakes;            /* wake-ups heard so far */
+    struct pawl__name *name;   /* whose it is */
+    struct pawl__op *watch_op; /* NULL: it never was */
     int64_t hold_off_us;       /* left to others until then, */
     int64_t turn_us;           /* and until then as long as they go on taking and releasing it */
     int64_t idle_us;           /* watched, but nobody has needed it since; NEVER: needed */
-    unsigned passes;           /* since others were last offered a turn */
-    bool kept;                 /* it changed hands here: the next release offers it to others */
-    bool chained;             /* the next grant goes on with our turn, unless others come between */
-    bool contended;           /* others heard of our last release */
-    int64_t chain_us;         /* since when we keep it to ourselves */
-    int64_t answered_us;      /* the last answer about this name */
-    int64_t silent_us;        /* no answer since; NEVER: not silent */
-    char *error;              /* why it is silent */
-    struct pawl__timer timer; /* end of the hold-off, or of a watch that nobody needs */
-    unsigned tallies;         /* that exist; see tally.h */
-    struct pawl__list tally_queue;  /* those that wait for a wake-up, oldest first */
+    int64_t silent_us;         /* no answer since; NEVER: not silent */
+    char *error;               /* why it is silent */
+    struct pawl__timer timer;  /* end of the hold-off, or of a watch that nobody needs */
+    struct pawl__list tally_queue;  /* those that wait for a wake-up, oldest first; see tally.h */
     struct pawl__list tally_spares; /* those that have ended */
 };
+
+/* The traffic of all names that have none: empty lists, and what holds if nothing was ever noted.
+ * It is in memory that cannot be written. */
+extern const struct pawl__traffic pawl__nobody;
+
+/* There are many of these; the engine's place and the text follow in the same piece of memory. */
+struct pawl__name {
+    struct pawl__map_node node;          /* its key is the name itself */
+    struct pawl__name *next;             /* in the machine's touched or dead names */
+    struct pawl__list *handles;          /* one of the open ones, which are a ring; NULL: none is */
+    struct pawl__tenure *active;         /* NULL: none */
+    struct pawl__list holds;             /* what owners have: HELD and LOST */
+    const struct pawl__traffic *traffic; /* read here, written through its `own` */
+    int64_t answered_us;                 /* the last answer about this name */
+    int64_t chain_us;                    /* since when we keep it to ourselves */
+    unsigned uses;        /* tenures, errands, ears and tallies that exist, whatever their state */
+    bool opened;          /* the driver's: the engine has opened the place, */
+    atomic_bool checked;  /* and somebody has asked it whether that can work */
+    unsigned char passes; /* since others were last offered a turn, up to PAWL__PASSES_MAX */
+    bool touched : 1;
+    bool kept : 1;      /* it changed hands here: the next release offers it to others */
+    bool chained : 1;   /* the next grant goes on with our turn, unless others come between */
+    bool contended : 1; /* others heard of our last release */
+};
+
+static inline struct pawl__place *pawl__name_place(struct pawl__name *name)
+{
+    return (struct pawl__place *)(void *)(name + 1);
+}
+
+static inline enum pawl__family pawl__name_family(const struct pawl__name *name)
+{
+    return ((const struct pawl__place *)(const void *)(name + 1))->family;
+}
 
 struct pawl__machine {
     /* Set by the driver before the first call. */
@@ -307,7 +327,7 @@ struct pawl__machine {
     struct pawl__op **ops_end;
     struct pawl__list finished; /* requests: status and error are set */
     struct pawl__list notices;  /* give back with pawl__machine_notice_done() */
-    struct pawl__list dead;     /* names to free with pawl__name_free() */
+    struct pawl__name *dead;    /* names to free with pawl__name_free() */
     bool hear;                  /* lazy operations are out for long: see engine.h */
 
     /* The machine's own. */
@@ -321,8 +341,9 @@ struct pawl__machine {
     unsigned motion_count;
     struct pawl__list ears;
     struct pawl__list tallies;
-    struct pawl__list leases;  /* of permits that are renewed, by handle */
-    struct pawl__list touched; /* names to look at when this step is over */
+    struct pawl__list leases;   /* of permits that are renewed, by handle */
+    struct pawl__name *touched; /* names to look at when this step is over */
+    struct pawl__name **touched_end;
     uint64_t next_id;
     unsigned pending; /* operations with the engine */
     bool unheard;     /* a release ended without an answer; reset by the driver */

@@ -5,6 +5,7 @@
  *   timers.c   the entries of time
  *   errand.c   inspect and break
  *   names.c    names and the handles attached to them
+ *   traffic.c  what only a name needs that more than one caller wants
  *   claim.c    from the local queue to the grant
  *   cancel.c   ending the waits of a handle
  *   watch.c    subscriptions of names that are waited for
@@ -18,6 +19,7 @@
 #ifndef PAWL_CORE_MACHINE_PARTS_H
 #define PAWL_CORE_MACHINE_PARTS_H
 
+#include "base/limits.h"
 #include "core/machine.h"
 
 enum {
@@ -32,6 +34,14 @@ enum {
 static inline bool pawl__claims_alone(enum pawl__family family, pawl_kind kind)
 {
     return family == PAWL__FAMILY_FAIR || (family == PAWL__FAMILY_SHARED && kind == PAWL_READ);
+}
+
+/* Once more without others between; nobody needs to know how often it was beyond a turn. */
+static inline void pawl__name_count_pass(struct pawl__name *name)
+{
+    if (name->passes < PAWL__PASSES_MAX) {
+        name->passes++;
+    }
 }
 
 /* machine.c */
@@ -93,6 +103,11 @@ void pawl__tenure_cleaned(struct pawl__machine *machine, struct pawl__tenure *te
 bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 
+/* traffic.c */
+struct pawl__traffic *pawl__traffic_make(
+    struct pawl__name *name); /* its own; made now if it has none; NULL: no memory */
+void pawl__traffic_free(struct pawl__traffic *traffic); /* NULL: nothing */
+
 /* claim.c */
 void pawl__claim_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
@@ -119,6 +134,7 @@ void pawl__watch_ask_waiting(
     struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__watch_need(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
+void pawl__watch_note_wake(struct pawl__name *name); /* it may have been freed just now */
 void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 
 /* ear.c */

@@ -56,7 +56,7 @@ void pawl__motions_free(struct pawl__machine *machine)
 /* What of an operation is not set whenever it is submitted. */
 static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
 {
-    op->place = tenure->name->place;
+    op->place = pawl__name_place(tenure->name);
     op->core = tenure;
     op->tokens = 0;
     op->queue = false;

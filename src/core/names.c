@@ -50,6 +50,13 @@ const char *pawl__family_word(enum pawl__family family)
     return "something else";
 }
 
+/* Whether some who want it stand in line, or count, even if nobody is in their way. */
+static bool has_traffic(enum pawl__family family)
+{
+    return family != PAWL__FAMILY_MUTEX && family != PAWL__FAMILY_SPIN &&
+           family != PAWL__FAMILY_PLAIN;
+}
+
 static struct pawl__name *name_new(
     struct pawl__machine *machine, const char *text, size_t size, enum pawl__family family)
 {
@@ -58,25 +65,19 @@ static struct pawl__name *name_new(
     if (name == NULL) {
         return NULL;
     }
-    struct pawl__place *place = (struct pawl__place *)(void *)(name + 1);
+    name->traffic = &pawl__nobody;
+    if (has_traffic(family) && pawl__traffic_make(name) == NULL) {
+        pawl__free(name);
+        return NULL;
+    }
+    struct pawl__place *place = pawl__name_place(name);
     char *copy = (char *)place + place_size;
     memcpy(copy, text, size);
     place->name = copy;
     place->name_size = size;
     place->family = family;
     place->core = name;
-    name->text = copy;
-    name->place = place;
-    name->silent_us = PAWL__NEVER;
-    name->idle_us = PAWL__NEVER;
-    name->timer.kind = PAWL__TIMER_NAME;
-    pawl__list_init(&name->queue);
-    pawl__list_init(&name->crowd);
     pawl__list_init(&name->holds);
-    pawl__list_init(&name->handles);
-    pawl__list_init(&name->link);
-    pawl__list_init(&name->tally_queue);
-    pawl__list_init(&name->tally_spares);
     pawl__map_add(&machine->names, &name->node, copy, size);
     return name;
 }
@@ -92,17 +93,31 @@ struct pawl__name *pawl__machine_name(struct pawl__machine *machine, const char 
 
 void pawl__name_free(struct pawl__name *name)
 {
-    pawl__tally_free_spares(name);
-    pawl__free(name->watch_op);
-    pawl__free(name->error);
+    pawl__traffic_free(name->traffic->own);
     pawl__free(name);
 }
 
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
 {
     handle->name = name;
-    handle->family = name->place->family;
-    pawl__list_push(&name->handles, &handle->node);
+    handle->family = pawl__name_family(name);
+    pawl__list_init(&handle->node);
+    if (name->handles == NULL) {
+        name->handles = &handle->node;
+    } else {
+        pawl__list_insert(name->handles, &handle->node);
+    }
+}
+
+/* Take it out of its name's ring. */
+static void leave_ring(struct pawl__handle *handle)
+{
+    struct pawl__list **ring = &handle->name->handles;
+    struct pawl__list *next = handle->node.next;
+    if (*ring == &handle->node) {
+        *ring = next != &handle->node ? next : NULL;
+    }
+    pawl__list_remove(&handle->node);
 }
 
 void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
@@ -130,12 +145,14 @@ bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__te
 /* Another handle through which the tenure is held; NULL: none. */
 static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
 {
-    struct pawl__list *handles = &tenure->name->handles;
-    for (struct pawl__list *node = handles->next; node != handles; node = node->next) {
+    struct pawl__list *first = tenure->name->handles;
+    struct pawl__list *node = first;
+    while (node != NULL) {
         struct pawl__handle *handle = PAWL__CONTAINER(node, struct pawl__handle, node);
         if (handle != tenure->handle && pawl__handle_holds(handle, tenure)) {
             return handle;
         }
+        node = node->next != first ? node->next : NULL;
     }
     return NULL;
 }
@@ -164,7 +181,7 @@ void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *han
 {
     pawl__machine_cancel(machine, handle, now_us);
     pawl__leases_end(machine, handle);
-    pawl__list_remove(&handle->node);
+    leave_ring(handle);
     forget_handle(&machine->tenures, handle);
     forget_handle(&machine->ended, handle);
     handle->detached = true;
@@ -206,12 +223,14 @@ void pawl__machine_abolish(struct pawl__machine *machine)
     machine->timers.root = NULL;
     machine->ops = NULL;
     machine->ops_end = &machine->ops;
+    machine->touched = NULL;
+    machine->touched_end = &machine->touched;
     struct pawl__map_node *node = pawl__map_next(&machine->names, NULL);
     while (node != NULL) {
         struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, node);
         node = pawl__map_next(&machine->names, node);
         pawl__map_remove(&machine->names, &name->node);
-        pawl__list_remove(&name->link);
-        pawl__list_push(&machine->dead, &name->link);
+        name->next = machine->dead;
+        machine->dead = name;
     }
 }

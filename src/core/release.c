@@ -76,7 +76,7 @@ static void submit_pass(struct pawl__machine *machine, struct pawl__tenure *tenu
 
 static struct pawl__request *first_in_line(const struct pawl__name *name)
 {
-    return PAWL__CONTAINER(name->queue.next, struct pawl__request, node);
+    return PAWL__CONTAINER(name->traffic->queue.next, struct pawl__request, node);
 }
 
 /* The next in the queue becomes the heir. Its thread sleeps on: the answer comes with the giver's.
@@ -112,7 +112,7 @@ static struct pawl__tenure *find_heir(
     struct pawl__machine *machine, const struct pawl__tenure *giver)
 {
     const struct pawl__name *name = giver->name;
-    if (giver->spare_tokens == 0 || pawl__list_empty(&name->queue) ||
+    if (giver->spare_tokens == 0 || pawl__list_empty(&name->traffic->queue) ||
         giver->handed >= first_in_line(name)->handle->handoff) {
         return NULL;
     }
@@ -147,8 +147,8 @@ static void ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int6
 static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     const struct pawl__name *name = tenure->name;
-    if (machine->engine->passes && name->place->family == PAWL__FAMILY_MUTEX &&
-        !pawl__list_empty(&name->queue) && pawl__motion_begin(machine, tenure) &&
+    if (machine->engine->passes && pawl__name_family(name) == PAWL__FAMILY_MUTEX &&
+        !pawl__list_empty(&name->traffic->queue) && pawl__motion_begin(machine, tenure) &&
         choose_heir(machine, tenure)) {
         submit_pass(machine, tenure, now_us);
     } else {
@@ -190,10 +190,10 @@ static void queue_entering(
  * would always be ours. */
 static bool may_go_on(const struct pawl__name *name, int64_t now_us)
 {
-    const enum pawl__family family = name->place->family;
+    const enum pawl__family family = pawl__name_family(name);
     const bool tells = family != PAWL__FAMILY_SPIN && family != PAWL__FAMILY_PLAIN;
     const bool theirs = name->contended && had_a_turn(name, now_us);
-    return tells && !theirs && pawl__list_empty(&name->queue);
+    return tells && !theirs && pawl__list_empty(&name->traffic->queue);
 }
 
 /* When to look for an answer that nobody waits for. */
@@ -312,18 +312,23 @@ static bool is_lease_over(
     return machine->engine->expires && now_us >= tenure->deadline_us;
 }
 
-/* It is the others' turn: until we hear of the next release, or for a moment. */
+/* It is the others' turn: until we hear of the next release, or for a moment. Without memory we do
+ * not stand back this time. */
 static void stand_back(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    name->hold_off_us = pawl__hold_off_end(machine, now_us);
-    name->turn_us = now_us + pawl__min64(now_us - name->chain_us, PAWL__HOLD_OFF_MOST_US);
-    name->deaf_once = name->watch == PAWL__WATCHED;
+    struct pawl__traffic *traffic = pawl__traffic_make(name);
+    if (traffic != NULL) {
+        traffic->hold_off_us = pawl__hold_off_end(machine, now_us);
+        traffic->turn_us = now_us + pawl__min64(now_us - name->chain_us, PAWL__HOLD_OFF_MOST_US);
+        traffic->deaf_once = traffic->watch == PAWL__WATCHED;
+    }
 }
 
 /* Whether one of us has asked without waiting for this answer. */
 static bool is_overtaken(const struct pawl__name *name, const struct pawl__tenure *tenure)
 {
-    return (name->active != NULL && name->active != tenure) || !pawl__list_empty(&name->crowd);
+    return (name->active != NULL && name->active != tenure) ||
+           !pawl__list_empty(&name->traffic->crowd);
 }
 
 /* Others have heard that it is free. A caller that comes back at once is nearly always quicker than
@@ -337,7 +342,8 @@ static void end_turn(
     name->contended = others;
     name->chained = others && (overtaken || !had_a_turn(name, now_us));
     if (overtaken) {
-        name->wakes++; /* its question may have been first; not every engine tells us what we do */
+        pawl__watch_note_wake(name); /* its question may have been first; not every engine tells us
+                                        what we do */
         pawl__watch_ask_waiting(machine, name, now_us);
     } else if (others && !name->chained) {
         stand_back(machine, name, now_us);
@@ -349,7 +355,7 @@ static void release_answered(
 {
     switch (op->answer) {
     case PAWL__DONE:
-        if (!pawl__claims_alone(tenure->name->place->family, tenure->kind)) {
+        if (!pawl__claims_alone(pawl__name_family(tenure->name), tenure->kind)) {
             end_turn(machine, tenure, op->others, now_us);
         }
         over(machine, tenure, PAWL_OK, NULL, now_us);
@@ -404,8 +410,12 @@ static void heir_gets(struct pawl__machine *machine, struct pawl__tenure *heir,
     struct pawl__name *name = heir->name;
     heir->granted = true;
     heir->doubt = heir->doubt && !op->fenced;
-    name->passes = op->offer ? 0 : name->passes + 1;
-    name->chain_us = op->offer ? now_us : name->chain_us;
+    if (op->offer) {
+        name->passes = 0;
+        name->chain_us = now_us;
+    } else {
+        pawl__name_count_pass(name);
+    }
     if (heir->request != NULL && now_us < pawl__valid_until(op)) {
         pawl__hold_grant(machine, heir, op, now_us);
     } else {

@@ -79,8 +79,8 @@ static void end(struct pawl__machine *machine, struct pawl__tally *tally)
     pawl__list_remove(&tally->all);
     pawl__tally_clear(tally);
     tally->number = leftover(tally);
-    pawl__list_push_front(&name->tally_spares, &tally->all);
-    name->tallies--;
+    pawl__list_push_front(&name->traffic->own->tally_spares, &tally->all);
+    name->uses--;
     pawl__touch(machine, name);
 }
 
@@ -111,7 +111,7 @@ static void ask(struct pawl__machine *machine, struct pawl__tally *tally, int64_
         return;
     }
     tally->out = true;
-    tally->wakes = tally->name->wakes;
+    tally->wakes = tally->name->traffic->wakes;
     tally->copy_us = pawl__min64(tally->copy_us, now_us);
     pawl__timer_clear(&machine->timers, &tally->timer);
     if (tally->request != NULL) {
@@ -122,7 +122,7 @@ static void ask(struct pawl__machine *machine, struct pawl__tally *tally, int64_
 
 static bool is_first(const struct pawl__tally *tally)
 {
-    return tally->name->tally_queue.next == &tally->node;
+    return tally->name->traffic->tally_queue.next == &tally->node;
 }
 
 /* Let so many of those who wait ask, the oldest first. Nobody asks past one who does already: that
@@ -130,8 +130,9 @@ static bool is_first(const struct pawl__tally *tally)
 static void ask_next(
     struct pawl__machine *machine, struct pawl__name *name, unsigned count, int64_t now_us)
 {
-    struct pawl__list *node = name->tally_queue.next;
-    for (; node != &name->tally_queue && count > 0; node = node->next, count--) {
+    const struct pawl__list *queue = &name->traffic->tally_queue;
+    struct pawl__list *node = queue->next;
+    for (; node != queue && count > 0; node = node->next, count--) {
         struct pawl__tally *tally = tally_of(node);
         if (tally->out) {
             return;
@@ -169,11 +170,11 @@ static void finish(
 static void listen(
     struct pawl__machine *machine, struct pawl__tally *tally, int64_t hint_us, int64_t now_us)
 {
-    struct pawl__name *name = tally->name;
+    struct pawl__traffic *traffic = tally->name->traffic->own;
     if (pawl__list_empty(&tally->node)) {
-        pawl__list_push(&name->tally_queue, &tally->node);
+        pawl__list_push(&traffic->tally_queue, &tally->node);
     }
-    if (is_first(tally) && name->watch == PAWL__WATCHED && name->wakes != tally->wakes) {
+    if (is_first(tally) && traffic->watch == PAWL__WATCHED && traffic->wakes != tally->wakes) {
         ask(machine, tally, now_us); /* something happened while we asked */
         return;
     }
@@ -186,7 +187,7 @@ static void listen(
         pawl__timer_set(
             &machine->timers, &tally->timer, now_us + pawl__max64(sleep_us, LISTEN_LEAST_US));
     }
-    pawl__watch_need(machine, name, now_us);
+    pawl__watch_need(machine, tally->name, now_us);
 }
 
 void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
@@ -212,7 +213,7 @@ void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *requ
     }
     pawl__timer_set(&machine->timers, &request->timer, due_us);
     const bool behind = request->verb == PAWL__TALLY_TAKE && !is_try(request) &&
-                        !pawl__list_empty(&tally->name->tally_queue);
+                        !pawl__list_empty(&tally->name->traffic->tally_queue);
     if (behind) {
         listen(machine, tally, -1, now_us);
     } else {
@@ -296,8 +297,9 @@ static void answered_alone(struct pawl__machine *machine, struct pawl__tally *ta
 static void open_latch(
     struct pawl__machine *machine, struct pawl__name *name, int64_t sent_us, int64_t now_us)
 {
-    struct pawl__list *node = name->tally_queue.next;
-    while (node != &name->tally_queue) {
+    const struct pawl__list *queue = &name->traffic->tally_queue;
+    struct pawl__list *node = queue->next;
+    while (node != queue) {
         struct pawl__tally *tally = tally_of(node);
         node = node->next;
         if (tally->request->start_us > sent_us) {
@@ -372,7 +374,7 @@ static void no_answer(struct pawl__machine *machine, struct pawl__tally *tally, 
         ask(machine, tally, now_us); /* the same number: it is the same question */
     } else {
         if (pawl__list_empty(&tally->node)) {
-            pawl__list_push(&tally->name->tally_queue, &tally->node);
+            pawl__list_push(&tally->name->traffic->own->tally_queue, &tally->node);
         }
         pawl__set_phase(machine, request, PAWL__LISTENING);
         int64_t pause_us =
@@ -457,13 +459,14 @@ static pawl_status verdict(const struct pawl__tally *tally)
     const bool in_line = !pawl__list_empty(&tally->node);
     const bool heard =
         name->answered_us >= tally->request->start_us || (in_line && name->answered_us > 0);
-    return heard && name->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
+    return heard && name->traffic->silent_us == PAWL__NEVER ? PAWL_BUSY : PAWL_UNAVAILABLE;
 }
 
 /* Its limit was that of its patience, and it may be worth to wait for an answer until the end. */
 static bool may_still_hear(const struct pawl__tally *tally)
 {
-    const bool unknown = tally->name->silent_us == PAWL__NEVER && verdict(tally) != PAWL_BUSY;
+    const bool unknown =
+        tally->name->traffic->silent_us == PAWL__NEVER && verdict(tally) != PAWL_BUSY;
     return tally->out || unknown;
 }
 
@@ -473,7 +476,7 @@ void pawl__tally_timeout(
     struct pawl__tally *tally = request->tally;
     pawl_status status = PAWL_UNAVAILABLE;
     if (waits(tally) && is_forever(request)) {
-        const int64_t silent_us = tally->name->silent_us;
+        const int64_t silent_us = tally->name->traffic->silent_us;
         const int64_t since_us = silent_us == PAWL__NEVER ? now_us : silent_us;
         const int64_t end_us = pawl__later(since_us, machine->give_up_us);
         if (now_us < end_us) {

@@ -76,6 +76,6 @@ char *pawl__tally_explain(const struct pawl__tally *tally, pawl_status status);
 
 /* Everything ends, without a word to the backend. */
 void pawl__tally_abolish(struct pawl__machine *machine);
-void pawl__tally_free_spares(struct pawl__name *name);
+void pawl__tally_free_spares(struct pawl__traffic *traffic);
 
 #endif

@@ -30,7 +30,7 @@ void pawl__tally_clear(struct pawl__tally *tally)
 /* Zeroed: one that has ended, with its number, or a new one. NULL: no memory. */
 static struct pawl__tally *blank(struct pawl__name *name, uint64_t *former_out)
 {
-    struct pawl__list *spare = pawl__list_pop(&name->tally_spares);
+    struct pawl__list *spare = pawl__list_pop(&name->traffic->own->tally_spares);
     if (spare == NULL) {
         *former_out = 0;
         return pawl__alloc(sizeof(struct pawl__tally));
@@ -76,20 +76,20 @@ struct pawl__tally *pawl__tally_new(struct pawl__machine *machine, struct pawl__
     tally->number = machine->next_id++;
     tally->copy_us = PAWL__NEVER;
     tally->timer.kind = PAWL__TIMER_TALLY;
-    tally->op.place = name->place;
+    tally->op.place = pawl__name_place(name);
     tally->op.core = tally;
     tally->op.tally = &tally->ask;
     tally->op.id = tally->number;
     pawl__list_init(&tally->node);
     pawl__list_push(&machine->tallies, &tally->all);
-    name->tallies++;
+    name->uses++;
     return tally;
 }
 
-void pawl__tally_free_spares(struct pawl__name *name)
+void pawl__tally_free_spares(struct pawl__traffic *traffic)
 {
     struct pawl__list *node = NULL;
-    while ((node = pawl__list_pop(&name->tally_spares)) != NULL) {
+    while ((node = pawl__list_pop(&traffic->tally_spares)) != NULL) {
         pawl__free(PAWL__CONTAINER(node, struct pawl__tally, all));
     }
 }

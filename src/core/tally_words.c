@@ -18,16 +18,16 @@ static const char *busy_words(const struct pawl__tally *tally)
 char *pawl__tally_explain(const struct pawl__tally *tally, pawl_status status)
 {
     const struct pawl__name *name = tally->name;
-    const bool latch = name->place->family == PAWL__FAMILY_LATCH;
+    const bool latch = pawl__name_family(name) == PAWL__FAMILY_LATCH;
     const char *words = "no answer in time";
     char shown[128];
     if (status == PAWL_BUSY) {
         words = busy_words(tally);
     } else if (status == PAWL_CANCELED) {
         words = "the wait was canceled";
-    } else if (status == PAWL_UNAVAILABLE && name->error != NULL) {
-        return pawl__strdup(name->error);
+    } else if (status == PAWL_UNAVAILABLE && name->traffic->error != NULL) {
+        return pawl__strdup(name->traffic->error);
     }
     return pawl__format("%s '%s': %s", latch ? "latch" : "semaphore",
-        pawl__printable(name->text, name->place->name_size, shown, sizeof shown), words);
+        pawl__printable(name->node.key, name->node.key_size, shown, sizeof shown), words);
 }

@@ -66,7 +66,7 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     pawl__list_init(&tenure->lost.node);
     pawl__list_init(&tenure->node);
     pawl__list_push(&machine->tenures, &tenure->all);
-    tenure->name->tenures++;
+    tenure->name->uses++;
     request->handle->tenures++;
     return tenure;
 }
@@ -100,7 +100,7 @@ bool pawl__tenure_free(struct pawl__machine *machine, struct pawl__tenure *tenur
         tenure->motion->risk.queued) {
         return false;
     }
-    tenure->name->tenures--;
+    tenure->name->uses--;
     if (tenure->handle != NULL) {
         tenure->handle->tenures--;
     }
@@ -170,8 +170,8 @@ static bool may_linger(const struct pawl__machine *machine, const struct pawl__t
 static void release_came_back(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
-    if (op->answer == PAWL__DONE && tenure->name->place->family != PAWL__FAMILY_FAIR) {
-        tenure->name->wakes++; /* not every engine tells us what we do */
+    if (op->answer == PAWL__DONE && pawl__name_family(tenure->name) != PAWL__FAMILY_FAIR) {
+        pawl__watch_note_wake(tenure->name); /* not every engine tells us what we do */
         pawl__watch_ask_waiting(machine, tenure->name, now_us);
     }
     if (!may_linger(machine, tenure, op, now_us)) {

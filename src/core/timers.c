@@ -37,9 +37,9 @@ bool pawl__machine_served(const struct pawl__machine *machine)
     if (first->kind == PAWL__TIMER_LEASES) {
         return false;
     }
-    struct pawl__name *name = PAWL__CONTAINER(first, struct pawl__name, timer);
-    return name->active == NULL && !pawl__list_empty(&name->queue) &&
-           is_blocking(PAWL__CONTAINER(name->queue.next, struct pawl__request, node));
+    struct pawl__traffic *traffic = PAWL__CONTAINER(first, struct pawl__traffic, timer);
+    return traffic->name->active == NULL && !pawl__list_empty(&traffic->queue) &&
+           is_blocking(PAWL__CONTAINER(traffic->queue.next, struct pawl__request, node));
 }
 
 static int64_t due_of(const struct pawl__timer *timer)
@@ -61,8 +61,8 @@ int64_t pawl__request_due(const struct pawl__request *request)
         return pawl__min64(due_us, due_of(&tenure->timer));
     }
     const struct pawl__name *name = request->handle->name;
-    bool next = name->active == NULL && name->queue.next == &request->node;
-    return next ? pawl__min64(due_us, due_of(&name->timer)) : due_us;
+    bool next = name->active == NULL && name->traffic->queue.next == &request->node;
+    return next ? pawl__min64(due_us, due_of(&name->traffic->timer)) : due_us;
 }
 
 static void request_timeout(
@@ -89,8 +89,8 @@ static void request_timeout(
         pawl__tally_timeout(machine, request, now_us);
         return;
     }
-    struct pawl__name *name = request->handle->name;
-    char *why = name->error != NULL ? pawl__strdup(name->error) : NULL;
+    const char *error = request->handle->name->traffic->error;
+    char *why = error != NULL ? pawl__strdup(error) : NULL;
     pawl__finish(machine, request, PAWL_UNAVAILABLE, why);
 }
 
@@ -121,7 +121,7 @@ static void fire(struct pawl__machine *machine, struct pawl__timer *timer, int64
         pawl__leases_timer(machine, PAWL__CONTAINER(timer, struct pawl__leases, timer), now_us);
         break;
     default:
-        pawl__touch(machine, PAWL__CONTAINER(timer, struct pawl__name, timer));
+        pawl__touch(machine, PAWL__CONTAINER(timer, struct pawl__traffic, timer)->name);
         break;
     }
 }

@@ -18,7 +18,8 @@ static struct pawl__tenure *tenure_of(struct pawl__list *node)
 
 static bool is_waiting(const struct pawl__name *name)
 {
-    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+    const struct pawl__list *crowd = &name->traffic->crowd;
+    for (struct pawl__list *node = crowd->next; node != crowd; node = node->next) {
         if (tenure_of(node)->state == PAWL__TENURE_WAITING) {
             return true;
         }
@@ -29,7 +30,8 @@ static bool is_waiting(const struct pawl__name *name)
 /* Whoever waits asks now. */
 void pawl__watch_ask_waiting(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+    const struct pawl__list *crowd = &name->traffic->crowd;
+    for (struct pawl__list *node = crowd->next; node != crowd; node = node->next) {
         if (tenure_of(node)->state == PAWL__TENURE_WAITING) {
             pawl__claim_ask(machine, tenure_of(node), now_us);
         }
@@ -39,70 +41,86 @@ void pawl__watch_ask_waiting(struct pawl__machine *machine, struct pawl__name *n
     }
 }
 
-/* Most names are never waited for, so it is made when it is first needed. */
-static bool make_op(struct pawl__name *name)
+/* Who has asked before, and has no answer yet, asks again. A name without traffic is not watched,
+ * so that nobody there relies on it. */
+void pawl__watch_note_wake(struct pawl__name *name)
 {
-    if (name->watch_op == NULL) {
-        name->watch_op = pawl__alloc(sizeof *name->watch_op);
-        if (name->watch_op == NULL) {
-            return false; /* who waits looks once a second */
+    if (name->traffic->own != NULL) {
+        name->traffic->own->wakes++;
+    }
+}
+
+/* Most names are never waited for, so it is made when it is first needed. */
+static bool make_op(struct pawl__traffic *traffic)
+{
+    if (traffic->watch_op == NULL) {
+        traffic->watch_op = pawl__alloc(sizeof *traffic->watch_op);
+        if (traffic->watch_op == NULL) {
+            return false;
         }
-        name->watch_op->place = name->place;
-        name->watch_op->core = name;
+        traffic->watch_op->place = pawl__name_place(traffic->name);
+        traffic->watch_op->core = traffic->name;
     }
     return true;
 }
 
 void pawl__watch_need(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    if (name->watch == PAWL__UNWATCHED && !name->watch_refused && make_op(name)) {
-        name->watch = PAWL__WATCH_ASKED;
-        pawl__submit(machine, name->watch_op, PAWL__OP_WATCH, now_us);
+    struct pawl__traffic *traffic = pawl__traffic_make(name);
+    if (traffic == NULL || traffic->watch != PAWL__UNWATCHED || traffic->watch_refused ||
+        !make_op(traffic)) {
+        return; /* without memory, who waits looks once a second */
     }
+    traffic->watch = PAWL__WATCH_ASKED;
+    pawl__submit(machine, traffic->watch_op, PAWL__OP_WATCH, now_us);
 }
 
-static void unwatch(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+static void unwatch(struct pawl__machine *machine, struct pawl__traffic *traffic, int64_t now_us)
 {
-    name->watch = PAWL__WATCH_ENDING;
-    name->idle_us = PAWL__NEVER;
-    name->deaf_once = false;
-    pawl__submit(machine, name->watch_op, PAWL__OP_UNWATCH, now_us);
+    traffic->watch = PAWL__WATCH_ENDING;
+    traffic->idle_us = PAWL__NEVER;
+    traffic->deaf_once = false;
+    pawl__submit(machine, traffic->watch_op, PAWL__OP_UNWATCH, now_us);
 }
 
 /* A watch that nobody needs lingers for a moment: the next caller may have to wait as well. */
 void pawl__watch_review(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    bool claims = name->active != NULL && name->active->state == PAWL__TENURE_CLAIMING;
-    bool needed = is_waiting(name) || claims || !pawl__list_empty(&name->queue) ||
-                  !pawl__list_empty(&name->crowd) || !pawl__list_empty(&name->tally_queue);
-    if (needed || name->watch != PAWL__WATCHED) {
-        name->idle_us = PAWL__NEVER;
+    struct pawl__traffic *traffic = name->traffic->own;
+    if (traffic == NULL) {
         return;
     }
-    if (name->idle_us == PAWL__NEVER) {
-        name->idle_us = now_us;
+    bool claims = name->active != NULL && name->active->state == PAWL__TENURE_CLAIMING;
+    bool needed = is_waiting(name) || claims || !pawl__list_empty(&traffic->queue) ||
+                  !pawl__list_empty(&traffic->crowd) || !pawl__list_empty(&traffic->tally_queue);
+    if (needed || traffic->watch != PAWL__WATCHED) {
+        traffic->idle_us = PAWL__NEVER;
+        return;
     }
-    int64_t end_us =
-        pawl__list_empty(&name->handles) ? now_us : name->idle_us + PAWL__WATCH_LINGER_US;
+    if (traffic->idle_us == PAWL__NEVER) {
+        traffic->idle_us = now_us;
+    }
+    int64_t end_us = name->handles == NULL ? now_us : traffic->idle_us + PAWL__WATCH_LINGER_US;
     if (now_us >= end_us) {
-        unwatch(machine, name, now_us);
+        unwatch(machine, traffic, now_us);
     } else {
-        pawl__timer_set(&machine->timers, &name->timer, end_us);
+        pawl__timer_set(&machine->timers, &traffic->timer, end_us);
     }
 }
 
 void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    struct pawl__op *op = name->watch_op;
+    struct pawl__traffic *traffic = name->traffic->own;
+    struct pawl__op *op = traffic->watch_op;
     if (op->kind == PAWL__OP_WATCH && op->answer == PAWL__DONE) {
-        name->watch = PAWL__WATCHED;
+        traffic->watch = PAWL__WATCHED;
         pawl__watch_ask_waiting(machine, name, now_us); /* it may have been freed before */
         pawl__tally_wake(machine, name, now_us);
     } else {
-        name->watch = PAWL__UNWATCHED;
-        name->watch_refused = op->kind == PAWL__OP_WATCH && !op->again;
+        traffic->watch = PAWL__UNWATCHED;
+        traffic->watch_refused = op->kind == PAWL__OP_WATCH && !op->again;
         if (op->kind == PAWL__OP_UNWATCH &&
-            (is_waiting(name) || !pawl__list_empty(&name->tally_queue))) {
+            (is_waiting(name) || !pawl__list_empty(&traffic->tally_queue))) {
             pawl__watch_need(machine, name, now_us);
         }
     }
@@ -112,20 +130,25 @@ void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name
 
 static void wake(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
 {
-    name->wakes++;
-    pawl__tally_wake(machine, name, now_us);
-    if (name->deaf_once && now_us < name->hold_off_us) {
-        name->deaf_once = false; /* our own release, heard back */
+    struct pawl__traffic *traffic = name->traffic->own;
+    if (traffic == NULL) {
+        pawl__watch_ask_waiting(machine, name, now_us);
         return;
     }
-    name->deaf_once = false;
-    if (now_us < pawl__min64(name->hold_off_us, name->turn_us)) {
+    traffic->wakes++;
+    pawl__tally_wake(machine, name, now_us);
+    if (traffic->deaf_once && now_us < traffic->hold_off_us) {
+        traffic->deaf_once = false; /* our own release, heard back */
+        return;
+    }
+    traffic->deaf_once = false;
+    if (now_us < pawl__min64(traffic->hold_off_us, traffic->turn_us)) {
         /* It is still their turn, and they use it. */
-        name->hold_off_us = pawl__min64(name->turn_us, pawl__hold_off_end(machine, now_us));
+        traffic->hold_off_us = pawl__min64(traffic->turn_us, pawl__hold_off_end(machine, now_us));
         pawl__touch(machine, name);
         return;
     }
-    name->hold_off_us = now_us;
+    traffic->hold_off_us = now_us;
     pawl__watch_ask_waiting(machine, name, now_us);
     pawl__touch(machine, name);
 }
@@ -134,7 +157,8 @@ static void wake(struct pawl__machine *machine, struct pawl__name *name, int64_t
 static void wake_one(
     struct pawl__machine *machine, struct pawl__name *name, uint64_t id, int64_t now_us)
 {
-    for (struct pawl__list *node = name->crowd.next; node != &name->crowd; node = node->next) {
+    const struct pawl__list *crowd = &name->traffic->crowd;
+    for (struct pawl__list *node = crowd->next; node != crowd; node = node->next) {
         if (tenure_of(node)->id == id) {
             pawl__ear_hear(machine, tenure_of(node), now_us);
             return;

@@ -50,9 +50,10 @@ static void collect(struct stage *stage)
     take_notices(stage);
     while (pawl__list_pop(&machine->finished) != NULL) {
     }
-    struct pawl__list *node = NULL;
-    while ((node = pawl__list_pop(&machine->dead)) != NULL) {
-        pawl__name_free(PAWL__CONTAINER(node, struct pawl__name, link));
+    while (machine->dead != NULL) {
+        struct pawl__name *name = machine->dead;
+        machine->dead = name->next;
+        pawl__name_free(name);
     }
     if (stage->connected) {
         stage_flush(stage);

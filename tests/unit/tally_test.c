@@ -350,7 +350,7 @@ static int64_t backend_count(struct world *world)
 {
     struct pawl__tally_ask ask = {.verb = PAWL__TALLY_READ};
     struct pawl__op op = {
-        .kind = PAWL__OP_TALLY, .place = world->handle.name->place, .tally = &ask};
+        .kind = PAWL__OP_TALLY, .place = pawl__name_place(world->handle.name), .tally = &ask};
     pawl__memory_apply(&world->stage.table, &world->stage.stranger, &op, world->stage.now_us);
     return ask.value;
 }
@@ -515,8 +515,10 @@ static enum pawl__answer apply(struct stage *stage, const struct pawl__handle *h
     enum pawl__tally_verb verb, int64_t amount, uint64_t number, int64_t *value_out)
 {
     struct pawl__tally_ask ask = {.verb = verb, .amount = amount, .keep_us = SECOND};
-    struct pawl__op op = {
-        .kind = PAWL__OP_TALLY, .place = handle->name->place, .tally = &ask, .id = number};
+    struct pawl__op op = {.kind = PAWL__OP_TALLY,
+        .place = pawl__name_place(handle->name),
+        .tally = &ask,
+        .id = number};
     pawl__memory_apply(&stage->table, &stage->stranger, &op, stage->now_us);
     *value_out = ask.value;
     return op.answer;

@@ -40,7 +40,7 @@ bool stand_in_line(pawl_client *client, pawl_lock *lock, size_t count)
 {
     size_t found = 0;
     pthread_mutex_lock(&client->mutex);
-    const struct pawl__list *queue = &lock->handle.name->queue;
+    const struct pawl__list *queue = &lock->handle.name->traffic->queue;
     for (const struct pawl__list *node = queue->next; node != queue; node = node->next) {
         found++;
     }

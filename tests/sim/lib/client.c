@@ -80,9 +80,10 @@ static void take_finished(struct sim_client *client)
 
 static void take_dead(struct sim_client *client)
 {
-    struct pawl__list *node;
-    while ((node = pawl__list_pop(&client->machine.dead)) != NULL) {
-        pawl__name_free(PAWL__CONTAINER(node, struct pawl__name, link));
+    while (client->machine.dead != NULL) {
+        struct pawl__name *name = client->machine.dead;
+        client->machine.dead = name->next;
+        pawl__name_free(name);
     }
 }
 
