@@ -12,7 +12,9 @@
 
 #define SPARES_FACTOR 3 /* so many times those that are kept for holds may be spare */
 
-struct pawl__motion pawl__at_rest = {
+/* Its lists point to themselves. The section is made read-only when the program is loaded: whoever
+ * writes to it by mistake crashes, instead of changing every hold at rest. */
+__attribute__((section(".data.rel.ro"))) struct pawl__motion pawl__at_rest = {
     .main = {.answer = PAWL__FAILED}, /* the answer to what was not asked */
     .extends = {&pawl__at_rest.extends, &pawl__at_rest.extends},
     .extending = {&pawl__at_rest.extending, &pawl__at_rest.extending},
