@@ -101,21 +101,15 @@ void pawl__name_free(struct pawl__name *name)
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
 {
     handle->name = name;
-    handle->family = name->place->family;
     pawl__list_push(&name->handles, &handle->node);
 }
 
-void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
+struct pawl__extra *pawl__handle_extra(struct pawl__handle *handle)
 {
-    *to = *from;
-    to->name = NULL;
-    pawl__list_init(&to->node);
-    to->closed = false;
-    to->detached = false;
-    to->tenures = 0;
-    to->through_id = 0;
-    to->through_count = 0;
-    to->through_owner = 0;
+    if (handle->extra == NULL) {
+        handle->extra = pawl__alloc(sizeof *handle->extra);
+    }
+    return handle->extra;
 }
 
 bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure)
@@ -123,8 +117,9 @@ bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__te
     if (handle == tenure->handle) {
         return tenure->firsts > 0;
     }
-    return handle->through_id == tenure->id && handle->through_owner == tenure->owner &&
-           handle->through_count > 0;
+    const struct pawl__extra *extra = handle->extra;
+    return extra != NULL && extra->through_id == tenure->id &&
+           extra->through_owner == tenure->owner && extra->through_count > 0;
 }
 
 /* Another handle through which the tenure is held; NULL: none. */
@@ -153,8 +148,8 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
             tenure->firsts = 0;
             if (tenure->handle != NULL) {
                 tenure->handle->tenures++;
-                tenure->firsts = tenure->handle->through_count;
-                tenure->handle->through_count = 0;
+                tenure->firsts = tenure->handle->extra->through_count;
+                tenure->handle->extra->through_count = 0;
             }
         }
     }
@@ -172,12 +167,27 @@ void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *han
     pawl__settle(machine, now_us);
 }
 
+/* A name with handles outlives the step, so the next one can be asked for afterwards. */
+void pawl__machine_expel(struct pawl__machine *machine, int64_t now_us)
+{
+    struct pawl__map_node *node = NULL;
+    while ((node = pawl__map_next(&machine->names, node)) != NULL) {
+        struct pawl__list *handles = &PAWL__CONTAINER(node, struct pawl__name, node)->handles;
+        for (struct pawl__list *each = handles->next; each != handles; each = each->next) {
+            struct pawl__handle *handle = PAWL__CONTAINER(each, struct pawl__handle, node);
+            handle->closed = true;
+            pawl__machine_cancel(machine, handle, now_us);
+        }
+    }
+}
+
 uint64_t pawl__handle_holder(const struct pawl__handle *handle)
 {
+    const pawl_kind kind = handle->terms->kind;
     struct pawl__list *holds = &handle->name->holds;
     for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        if (pawl__handle_holds(handle, tenure) && pawl__tenure_count(tenure, handle->kind) > 0) {
+        if (pawl__handle_holds(handle, tenure) && pawl__tenure_count(tenure, kind) > 0) {
             return tenure->owner;
         }
     }

@@ -19,8 +19,9 @@
 
 #define NOW_US INT64_C(5000000000)
 
-static char name[] = "nightly";
-static struct pawl_lock lock = {.name = name};
+static struct pawl__place place;
+static struct pawl__name name = {.text = "nightly", .place = &place};
+static struct pawl_lock lock = {.handle = {.name = &name}};
 
 static int64_t still(void)
 {
