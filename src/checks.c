@@ -26,7 +26,7 @@ pawl_status pawl__check_options(void *to, size_t to_size, const void *from, size
     return PAWL_OK;
 }
 
-pawl_status pawl__check_forks(uint64_t forks)
+pawl_status pawl__check_forks(unsigned forks)
 {
     if (forks != pawl__fork_count()) {
         return pawl__fail(PAWL_MISUSE, "opened before fork(): a child has to open its own");

@@ -13,7 +13,7 @@ pawl_status pawl__check_options(void *to, size_t to_size, const void *from, size
 /* The client, or the lock, is there and was not inherited by a fork. */
 pawl_status pawl__check_client(const pawl_client *client);
 pawl_status pawl__check_lock(const pawl_lock *lock);
-pawl_status pawl__check_forks(uint64_t forks);
+pawl_status pawl__check_forks(unsigned forks);
 
 /* This is no callback, so the call may wait. */
 pawl_status pawl__check_may_wait(const char *call);

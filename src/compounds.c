@@ -20,7 +20,7 @@ static pawl_status check_member(const pawl_lock *const locks[], size_t index)
     if (status != PAWL_OK) {
         return status;
     }
-    if (lock->composite != NULL) {
+    if (pawl__lock_composite(lock) != NULL) {
         return pawl__fail(PAWL_UNSUPPORTED,
             "member %zu is made of locks itself; give a multi-lock the locks that it is made of",
             index + 1);

@@ -48,20 +48,18 @@ static pawl_status check_open(
     return status;
 }
 
-static struct pawl_lock *lock_new(struct pawl_client *client, const char *name, size_t size)
+static struct pawl_lock *lock_new(struct pawl_client *client, enum pawl__family family, size_t size)
 {
     struct pawl_lock *lock = pawl__alloc(size);
-    char *copy = pawl__strdup(name);
-    if (lock == NULL || copy == NULL) {
-        pawl__free(lock);
-        pawl__free(copy);
+    if (lock == NULL) {
         return NULL;
     }
     lock->client = client;
-    lock->self = lock;
-    lock->name = copy;
     lock->forks = pawl__fork_count();
-    pawl__list_init(&lock->node);
+    if (family == PAWL__FAMILY_PERMITS && pawl__handle_extra(&lock->handle) == NULL) {
+        pawl__free(lock);
+        return NULL;
+    }
     return lock;
 }
 
@@ -72,12 +70,14 @@ pawl_status pawl__count_open(struct pawl_client *client, const char *name, enum 
     if (status != PAWL_OK) {
         return status;
     }
-    struct pawl_lock *lock = lock_new(client, name, size);
+    static const struct pawl__terms terms = {
+        .kind = PAWL_SEMAPHORE}; /* it has options of its own */
+    struct pawl_lock *lock = lock_new(client, family, size);
     if (lock == NULL) {
         return pawl__fail(PAWL_NO_MEMORY, "no memory for %s", pawl__family_word(family));
     }
     if (pawl__call_enter(client)) {
-        status = pawl__client_attach(client, lock, name, family);
+        status = pawl__client_attach(client, lock, name, family, &terms);
         pawl__call_leave(client);
     } else {
         status = pawl__fail(PAWL_MISUSE, "the client is closed");

@@ -178,38 +178,43 @@ static pawl_status check_lock_options(const pawl_client *client, const pawl_lock
     return status == PAWL_OK ? check_owner(client, options) : status;
 }
 
-static pawl_lock *lock_new(pawl_client *client, const char *name, const pawl_lock_options *options)
+static struct pawl__terms terms_of(const pawl_lock_options *options)
+{
+    const bool by_handle = options->owner == PAWL_OWNER_HANDLE;
+    return (struct pawl__terms){
+        .kind = options->kind,
+        .reentry = options->reentry == PAWL_REENTRY_ALLOW ||
+                   (options->reentry == PAWL_REENTRY_DEFAULT && !by_handle),
+        .renew = options->renew,
+        .handoff = options->handoff,
+        .unawaited = options->release_unawaited,
+        .lease_us = options->lease_ms * 1000,
+        .max_hold_us = options->max_hold_ms * 1000,
+        .warn_us = (options->warn_ms > 0 ? options->warn_ms : options->lease_ms / 3) * 1000,
+        .on_risk = options->on_risk,
+        .on_lost = options->on_lost,
+    };
+}
+
+static pawl_lock *lock_new(pawl_client *client, const pawl_lock_options *options)
 {
     pawl_lock *lock = pawl__alloc(sizeof *lock);
     if (lock == NULL) {
         return NULL;
     }
     struct pawl__handle *handle = &lock->handle;
-    bool by_handle = options->owner == PAWL_OWNER_HANDLE;
-    if (by_handle) {
+    if (options->owner == PAWL_OWNER_HANDLE) {
         handle->owner = options->same_owner_as != NULL ? options->same_owner_as->handle.owner
                                                        : pawl__owner_new();
     }
-    handle->kind = options->kind;
-    handle->reentry = options->reentry == PAWL_REENTRY_ALLOW ||
-                      (options->reentry == PAWL_REENTRY_DEFAULT && !by_handle);
-    handle->renew = options->renew;
-    handle->handoff = options->handoff;
-    handle->unawaited = options->release_unawaited;
-    handle->lease_us = options->lease_ms * 1000;
-    handle->max_hold_us = options->max_hold_ms * 1000;
-    handle->warn_us = (options->warn_ms > 0 ? options->warn_ms : options->lease_ms / 3) * 1000;
     lock->client = client;
-    lock->self = lock;
-    lock->name = pawl__strdup(name);
     lock->forks = pawl__fork_count();
-    lock->on_risk = options->on_risk;
-    lock->on_lost = options->on_lost;
-    lock->event_arg = options->event_arg;
-    pawl__list_init(&lock->node);
-    if (lock->name == NULL) {
-        pawl__free(lock);
-        return NULL;
+    if (options->event_arg != NULL) {
+        if (pawl__handle_extra(handle) == NULL) {
+            pawl__free(lock);
+            return NULL;
+        }
+        handle->extra->event_arg = options->event_arg;
     }
     return lock;
 }
@@ -217,13 +222,14 @@ static pawl_lock *lock_new(pawl_client *client, const char *name, const pawl_loc
 static pawl_status open_lock(
     pawl_client *client, const char *name, const pawl_lock_options *options, pawl_lock **lock_out)
 {
-    pawl_lock *lock = lock_new(client, name, options);
+    const struct pawl__terms terms = terms_of(options);
+    pawl_lock *lock = lock_new(client, options);
     if (lock == NULL) {
         return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock");
     }
     pawl_status status = PAWL_MISUSE;
     if (pawl__call_enter(client)) {
-        status = pawl__client_attach(client, lock, name, pawl__family_of(options->kind));
+        status = pawl__client_attach(client, lock, name, pawl__family_of(options->kind), &terms);
         pawl__call_leave(client);
     } else {
         pawl__fail(PAWL_MISUSE, "the client is closed");
@@ -272,8 +278,8 @@ pawl_status pawl_lock_close(pawl_lock *lock)
     if (status != PAWL_OK) {
         return status;
     }
-    return lock->composite != NULL ? lock->composite->close(lock)
-                                   : pawl__client_detach(lock->client, lock);
+    const struct pawl__composite *composite = pawl__lock_composite(lock);
+    return composite != NULL ? composite->close(lock) : pawl__client_detach(lock->client, lock);
 }
 
 /* ===== Calls on a lock ===== */
@@ -291,7 +297,8 @@ static bool peek(pawl_lock *lock, struct pawl__hold *hold_out)
     int64_t now_us = pawl__now_us();
     const struct pawl__tenure *tenure =
         pawl__machine_find(&client->machine, &lock->handle, owner_of(lock), now_us);
-    const unsigned count = tenure != NULL ? pawl__tenure_count(tenure, lock->handle.kind) : 0;
+    const unsigned count =
+        tenure != NULL ? pawl__tenure_count(tenure, lock->handle.terms->kind) : 0;
     if (count > 0) {
         bool limited = tenure->deadline_us != PAWL__NEVER;
         *hold_out = (struct pawl__hold){tenure->state == PAWL__TENURE_HELD, count, tenure->id,
@@ -307,9 +314,10 @@ static bool look(const pawl_lock *lock, struct pawl__hold *hold_out)
     if (pawl__check_lock(lock) != PAWL_OK) {
         return false;
     }
-    pawl_lock *self = lock->self;
-    if (self->composite != NULL) {
-        return self->composite->look(self, hold_out);
+    pawl_lock *self = pawl__lock_self(lock);
+    const struct pawl__composite *composite = pawl__lock_composite(lock);
+    if (composite != NULL) {
+        return composite->look(self, hold_out);
     }
     if (!pawl__call_enter(self->client)) {
         return false;
@@ -366,8 +374,9 @@ static pawl_status run(pawl_lock *lock, struct pawl__request *request, const cha
     if (status != PAWL_OK) {
         return status;
     }
-    if (lock->composite != NULL) {
-        return lock->composite->run(lock, request);
+    const struct pawl__composite *composite = pawl__lock_composite(lock);
+    if (composite != NULL) {
+        return composite->run(lock, request);
     }
     pawl_client *client = lock->client;
     if (!pawl__call_enter(client)) {
@@ -461,8 +470,9 @@ pawl_status pawl_lock_owner(const pawl_lock *lock, char *owner_out, size_t size)
     if (!found || !hold.valid) {
         return no_hold(lock, found);
     }
-    if (lock->composite != NULL) {
-        lock->composite->owner(lock->self, owner);
+    const struct pawl__composite *composite = pawl__lock_composite(lock);
+    if (composite != NULL) {
+        composite->owner(pawl__lock_self(lock), owner);
     } else {
         write_owner(lock->client, hold.id, owner);
     }
@@ -512,8 +522,9 @@ static pawl_status start_async(
         return pawl__fail(
             PAWL_INVALID, "an asynchronous call needs `done`, and a PAWL_OWNER_HANDLE lock");
     }
-    if (lock->composite != NULL) {
-        return lock->composite->start(lock, kind, wait_us, done, arg);
+    const struct pawl__composite *composite = pawl__lock_composite(lock);
+    if (composite != NULL) {
+        return composite->start(lock, kind, wait_us, done, arg);
     }
     const struct pawl__request request = {
         .kind = kind, .owner = lock->handle.owner, .wait_us = wait_us};
@@ -537,8 +548,9 @@ void pawl_lock_cancel(pawl_lock *lock)
     if (pawl__check_lock(lock) != PAWL_OK) {
         return;
     }
-    if (lock->composite != NULL) {
-        lock->composite->cancel(lock);
+    const struct pawl__composite *composite = pawl__lock_composite(lock);
+    if (composite != NULL) {
+        composite->cancel(lock);
     } else {
         pawl__call_cancel(lock);
     }

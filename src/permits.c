@@ -164,9 +164,9 @@ static size_t stop_renewing(pawl_semaphore *semaphore, const struct pawl__permit
     size_t dropped_count = 0;
     pawl__list_init(&dropped);
     pthread_mutex_lock(&client->mutex);
-    if (semaphore->lock.handle.leases != NULL) {
-        dropped_count = pawl__leases_drop(
-            &client->machine, semaphore->lock.handle.leases, ids, count, &dropped);
+    struct pawl__leases *leases = pawl__handle_leases(&semaphore->lock.handle);
+    if (leases != NULL) {
+        dropped_count = pawl__leases_drop(&client->machine, leases, ids, count, &dropped);
     }
     pthread_mutex_unlock(&client->mutex);
     for (struct pawl__list *node = dropped.next; ids_out != NULL && node != &dropped;
@@ -315,7 +315,7 @@ static pawl_status ask(pawl_semaphore *semaphore, struct pawl__request *request,
         return status;
     }
     char shown[128];
-    const char *name = semaphore->lock.name;
+    const char *name = pawl__lock_name(&semaphore->lock);
     return pawl__fail(PAWL_LOST,
         "semaphore '%s': %lld of %zu permits were not out any more: their lease had ended, or they "
         "were released before",
@@ -376,8 +376,8 @@ int64_t pawl_permit_remaining_ms(const pawl_semaphore *semaphore, const pawl_per
     }
     struct pawl_client *client = lock->client;
     pthread_mutex_lock(&client->mutex);
-    const int64_t deadline_us =
-        lock->handle.leases != NULL ? pawl__leases_deadline(lock->handle.leases, &id) : 0;
+    const struct pawl__leases *leases = pawl__handle_leases(&lock->handle);
+    const int64_t deadline_us = leases != NULL ? pawl__leases_deadline(leases, &id) : 0;
     pthread_mutex_unlock(&client->mutex);
     pawl__call_leave(client);
     return pawl__max64(deadline_us - pawl__now_us(), 0) / 1000; /* down: it is a promise */

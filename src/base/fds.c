@@ -24,7 +24,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t *table;   /* guarded by mutex */
 static size_t word_count; /* guarded by mutex */
-static _Atomic uint64_t forks;
+static _Atomic unsigned forks;
 
 static void before_fork(void)
 {
@@ -142,7 +142,7 @@ void pawl__fd_close(int fd)
     errno = error;
 }
 
-uint64_t pawl__fork_count(void)
+unsigned pawl__fork_count(void)
 {
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }

@@ -23,6 +23,6 @@ void pawl__fd_close(int fd); /* -1 is fine; errno is kept */
 
 /* How often this process has come out of a fork as the child. A handle that remembers another
  * number was inherited and must not be used. */
-uint64_t pawl__fork_count(void);
+unsigned pawl__fork_count(void);
 
 #endif

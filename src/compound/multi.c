@@ -328,10 +328,10 @@ static const struct pawl__composite composite = {
 
 pawl_status pawl__multi_status(const struct pawl_lock *lock, size_t index)
 {
-    if (lock->composite != &composite) {
+    if (pawl__lock_composite(lock) != &composite) {
         return pawl__fail(PAWL_INVALID, "the lock is no multi-lock");
     }
-    struct pawl__multi *multi = multi_of(lock->self);
+    struct pawl__multi *multi = multi_of(pawl__lock_self(lock));
     for (size_t i = 0; i < multi->count; i++) {
         if (multi->members[i].index == index) {
             return (pawl_status)atomic_load(&multi->members[i].status);
@@ -355,8 +355,8 @@ static int compare(const void *a, const void *b)
 {
     const struct pawl_lock *one = ((const struct pawl__multi_member *)a)->twin;
     const struct pawl_lock *other = ((const struct pawl__multi_member *)b)->twin;
-    return pawl__multi_compare(one->name, one->client->backend, one->handle.kind, other->name,
-        other->client->backend, other->handle.kind);
+    return pawl__multi_compare(pawl__lock_name(one), one->client->backend, one->handle.terms->kind,
+        pawl__lock_name(other), other->client->backend, other->handle.terms->kind);
 }
 
 /* Another handle on the same name, with the same options and the same owner. */
@@ -364,27 +364,22 @@ static pawl_status open_twin(struct pawl_lock *lock, struct pawl_lock **twin_out
 {
     struct pawl_client *client = lock->client;
     struct pawl_lock *twin = pawl__alloc(sizeof *twin);
-    if (twin == NULL) {
+    if (twin == NULL || pawl__handle_extra(&twin->handle) == NULL) {
+        pawl__free(twin);
         return pawl__fail(PAWL_NO_MEMORY, "no memory for a lock");
     }
     pawl__client_lock(client);
     const bool closed = lock->handle.closed;
-    const enum pawl__family family =
-        closed ? PAWL__FAMILY_MUTEX : pawl__name_family(lock->handle.name);
-    pawl__handle_copy(&twin->handle, &lock->handle);
     pawl__client_unlock(client, false);
     twin->client = client;
-    twin->self = twin;
-    twin->name = pawl__strdup(lock->name);
     twin->forks = lock->forks;
-    twin->stands_for = lock;
-    pawl__list_init(&twin->node);
+    twin->handle.owner = lock->handle.owner;
+    twin->handle.extra->stands_for = lock;
     pawl__lock_enter(lock);
-    pawl_status status = twin->name != NULL ? PAWL_OK : pawl__fail(PAWL_NO_MEMORY, "no memory");
-    if (status == PAWL_OK) {
-        status = closed ? pawl__fail(PAWL_MISUSE, "a member is closed")
-                        : pawl__client_attach(client, twin, twin->name, family);
-    }
+    const pawl_status status =
+        closed ? pawl__fail(PAWL_MISUSE, "a member is closed")
+               : pawl__client_attach(client, twin, pawl__lock_name(lock),
+                     pawl__family_of(lock->handle.terms->kind), lock->handle.terms);
     if (status != PAWL_OK) {
         pawl__lock_close(twin);
         return status;
@@ -418,11 +413,12 @@ static pawl_status sort(struct pawl__multi *multi)
         const struct pawl_lock *one = multi->members[i - 1].twin;
         const struct pawl_lock *other = multi->members[i].twin;
         char name[128];
-        if (strcmp(one->name, other->name) == 0 &&
+        if (strcmp(pawl__lock_name(one), pawl__lock_name(other)) == 0 &&
             (one->client == other->client ||
                 strcmp(one->client->backend, other->client->backend) == 0)) {
             return pawl__fail(PAWL_INVALID, "'%s' is among the members twice",
-                pawl__printable(one->name, strlen(one->name), name, sizeof name));
+                pawl__printable(
+                    pawl__lock_name(one), strlen(pawl__lock_name(one)), name, sizeof name));
         }
     }
     return PAWL_OK;
@@ -441,11 +437,9 @@ pawl_status pawl__multi_open(
     pawl__list_init(&multi->holds);
     multi->users = 1;
     multi->count = count;
-    multi->lock.self = &multi->lock;
     multi->lock.forks = pawl__fork_count();
-    multi->lock.composite = &composite;
+    multi->compound.composite = &composite;
     multi->lock.handle.owner = locks[0]->handle.owner != 0 ? pawl__owner_new() : 0;
-    pawl__list_init(&multi->lock.node);
     pawl_status status = open_twins(multi, locks);
     if (status == PAWL_OK) {
         status = sort(multi);

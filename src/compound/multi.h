@@ -97,7 +97,10 @@ struct pawl__multi_member {
 };
 
 struct pawl__multi {
-    struct pawl_lock lock; /* first: what the user has */
+    union {
+        struct pawl_lock lock; /* first: what the user has */
+        struct pawl__compound compound;
+    };
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* Guarded by the mutex. */

@@ -203,6 +203,7 @@ static void dismantle(struct pawl__quorum *quorum)
     pthread_mutex_destroy(&quorum->guard_mutex);
     pthread_mutex_destroy(&quorum->mutex);
     pawl__free(quorum->nodes);
+    pawl__free(quorum->name);
     pawl__lock_close(&quorum->lock);
 }
 
@@ -265,7 +266,7 @@ static const struct pawl__composite composite = {
 /* A node has lost its hold, or is about to: the worker looks. The client's mutex is held. */
 static void nudged(struct pawl_lock *lock)
 {
-    struct pawl__quorum *quorum = lock->event_arg;
+    struct pawl__quorum *quorum = lock->handle.extra->event_arg;
     pawl__waiter_nudge(&quorum->alarm);
 }
 
@@ -300,7 +301,7 @@ static pawl_status open_nodes(struct pawl__quorum *quorum, struct pawl_client *c
         name_node(node, i + 1);
         status = pawl_lock_open(clients[i], name, &own, &node->lock);
         if (status == PAWL_OK) {
-            node->lock->nudge = nudged;
+            node->lock->handle.extra->nudge = nudged;
         }
     }
     return status;
@@ -312,12 +313,11 @@ static void take_options(struct pawl__quorum *quorum, const pawl_lock_options *o
     const int64_t node_timeout_ms =
         options->node_timeout_ms > 0 ? options->node_timeout_ms : NODE_TIMEOUT_MS;
     const int64_t warn_ms = options->warn_ms > 0 ? options->warn_ms : options->lease_ms / 3;
-    quorum->lock.self = &quorum->lock;
-    quorum->lock.composite = &composite;
+    quorum->compound.composite = &composite;
     quorum->lock.forks = pawl__fork_count();
-    quorum->lock.on_risk = options->on_risk;
-    quorum->lock.on_lost = options->on_lost;
-    quorum->lock.event_arg = options->event_arg;
+    quorum->on_risk = options->on_risk;
+    quorum->on_lost = options->on_lost;
+    quorum->event_arg = options->event_arg;
     quorum->lock.handle.owner = by_handle ? pawl__owner_new() : 0;
     quorum->reentry = options->reentry == PAWL_REENTRY_ALLOW ||
                       (options->reentry == PAWL_REENTRY_DEFAULT && !by_handle);
@@ -353,14 +353,13 @@ static struct pawl__quorum *quorum_new(
     quorum->swept = true;
     quorum->look_us = PAWL__NEVER;
     quorum->nodes = pawl__alloc(count * sizeof *quorum->nodes);
-    quorum->lock.name = pawl__strdup(name);
+    quorum->name = pawl__strdup(name);
     take_options(quorum, options);
     pthread_mutex_init(&quorum->mutex, NULL);
     pthread_mutex_init(&quorum->guard_mutex, NULL);
     pthread_cond_init(&quorum->left, NULL);
     pawl__waiter_init(&quorum->alarm);
     pawl__waiter_init(&quorum->bell);
-    pawl__list_init(&quorum->lock.node);
     pawl__list_init(&quorum->queue);
     pawl__list_init(&quorum->lost);
     pawl__list_init(&quorum->asyncs);
@@ -369,7 +368,7 @@ static struct pawl__quorum *quorum_new(
     bool made = quorum->nodes != NULL && pawl__panel_init(&quorum->panel, quorum);
     made = pawl__random_bytes(&seed, sizeof seed) && made;
     pawl__random_seed(&quorum->random, seed);
-    if (!made || quorum->nodes == NULL || quorum->lock.name == NULL) {
+    if (!made || quorum->nodes == NULL || quorum->name == NULL) {
         quorum->count = quorum->nodes != NULL ? count : 0;
         dismantle(quorum);
         return NULL;

@@ -113,7 +113,14 @@ struct pawl__quorum_async {
 };
 
 struct pawl__quorum {
-    struct pawl_lock lock; /* first: it is freed with it */
+    union {
+        struct pawl_lock lock; /* first: it is freed with it */
+        struct pawl__compound compound;
+    };
+    char *name;
+    pawl_event_callback on_risk;
+    pawl_event_callback on_lost;
+    void *event_arg;
     size_t count;
     struct pawl__node *nodes;
     int64_t lease_us;

@@ -63,7 +63,7 @@ static void lose(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, in
     hold->lost = true;
     hold->lost_us = at_us;
     quorum->heard_us = pawl__now_us(); /* nobody has asked until now, so nobody was silent */
-    hold->tell_lost = quorum->lock.on_lost != NULL;
+    hold->tell_lost = quorum->on_lost != NULL;
     pawl__list_push(&quorum->lost, &hold->node);
     quorum->swept = false;
     pawl__worker_wake(quorum, INT64_MIN);

@@ -63,7 +63,7 @@ pawl_status pawl__quorum_fail(
     const struct pawl__quorum *quorum, pawl_status status, const char *words)
 {
     char name[NAME_SIZE];
-    const char *text = quorum->lock.name;
+    const char *text = quorum->name;
     return pawl__fail(
         status, "lock '%s': %s", pawl__printable(text, strlen(text), name, sizeof name), words);
 }

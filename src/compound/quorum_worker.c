@@ -23,7 +23,7 @@
 static void tell(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, pawl_status status)
 {
     struct pawl_lock *lock = &quorum->lock;
-    const pawl_event_callback callback = status == PAWL_LOST ? lock->on_lost : lock->on_risk;
+    const pawl_event_callback callback = status == PAWL_LOST ? quorum->on_lost : quorum->on_risk;
     const pawl_event event = {sizeof event, lock, status, hold->token, hold->owner};
     if (callback == NULL) {
         return;
@@ -31,7 +31,7 @@ static void tell(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, pa
     hold->telling = true;
     pthread_mutex_unlock(&quorum->mutex);
     pawl__in_callback = true;
-    callback(&event, lock->event_arg);
+    callback(&event, quorum->event_arg);
     pawl__in_callback = false;
     pthread_mutex_lock(&quorum->mutex);
     hold->telling = false;

@@ -64,9 +64,16 @@ void pawl__call_wait_all_left(struct pawl_client *client)
 
 static void lock_free(struct pawl_lock *lock)
 {
-    struct pawl_lock *other = lock->stands_for;
-    pawl__free(lock->name);
+    const struct pawl__handle handle = lock->handle;
+    struct pawl_lock *other = handle.extra != NULL ? handle.extra->stands_for : NULL;
     pawl__free(lock);
+    pawl__free(handle.extra);
+    if (handle.terms != NULL) {
+        pawl__terms_leave(handle.terms);
+    }
+    if (handle.name != NULL) {
+        pawl__name_leave(handle.name);
+    }
     if (other != NULL) {
         pawl__lock_leave(other);
     }

@@ -101,7 +101,7 @@ static void leave_tenure(
 unsigned pawl__claim_tokens(const struct pawl__tenure *tenure)
 {
     const struct pawl__list *queue = &tenure->name->traffic->queue;
-    const unsigned most = tenure->handle != NULL ? tenure->handle->handoff : 0;
+    const unsigned most = tenure->handle != NULL ? tenure->handle->terms->handoff : 0;
     unsigned count = 0;
     for (struct pawl__list *node = queue->next; node != queue && count < most; node = node->next) {
         count++;
@@ -203,7 +203,8 @@ static bool is_kept_out(const struct pawl__name *name, const struct pawl__reques
 {
     for (struct pawl__list *node = name->holds.next; node != &name->holds; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        const bool both_read = tenure->kind == PAWL_READ && request->handle->kind == PAWL_READ;
+        const bool both_read =
+            tenure->kind == PAWL_READ && request->handle->terms->kind == PAWL_READ;
         if (tenure->state == PAWL__TENURE_HELD && !both_read) {
             return true;
         }
@@ -288,7 +289,7 @@ void pawl__claim_start(struct pawl__machine *machine, struct pawl__request *requ
         pawl__hold_enter(machine, held, request, now_us);
         return;
     }
-    if (!request->handle->reentry && request->handle->owner != 0 &&
+    if (!request->handle->terms->reentry && request->handle->owner != 0 &&
         asks_already(name, request->owner)) {
         pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
         return;

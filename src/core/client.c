@@ -62,7 +62,7 @@ void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo,
         if (name->opened) {
             client->engine->place_close(client->self, pawl__name_place(name));
         }
-        pawl__name_free(name);
+        pawl__name_leave(name);
     }
     if (todo->hear && client->engine->hear != NULL) {
         client->engine->hear(client->self);
@@ -227,7 +227,7 @@ static bool init_parts(struct pawl_client *client, const pawl_client_options *op
     pthread_mutex_init(&client->opening, NULL);
     pthread_mutex_init(&client->mutex, NULL);
     pthread_cond_init(&client->left, NULL);
-    pawl__list_init(&client->locks);
+    pawl__list_init(&client->terms);
     pawl__list_init(&client->watches);
     pawl__list_init(&client->registered);
     bool done = pawl__machine_init(&client->machine);
@@ -240,6 +240,7 @@ static bool init_parts(struct pawl_client *client, const pawl_client_options *op
 
 void pawl__client_free(struct pawl_client *client)
 {
+    pawl__terms_forget(client);
     pawl__machine_fini(&client->machine);
     pawl__courier_fini(&client->courier);
     pthread_cond_destroy(&client->left);
@@ -338,19 +339,22 @@ static pawl_status refuse_family(const char *name, enum pawl__family other)
 static pawl_status detach(struct pawl_client *client, struct pawl_lock *lock, pawl_status status)
 {
     pawl__client_lock(client);
-    pawl__list_remove(&lock->node);
+    client->locks--;
     pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
     pawl__client_unlock(client, false);
     return status;
 }
 
-static pawl_status attach(
-    struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
+static pawl_status attach(struct pawl_client *client, struct pawl_lock *lock, const char *name,
+    enum pawl__family family, const struct pawl__terms *terms)
 {
     bool fresh = false;
+    struct pawl__name *record = NULL;
     pawl__client_lock(client);
-    struct pawl__name *record =
-        pawl__machine_name(&client->machine, name, strlen(name), family, &fresh);
+    lock->handle.terms = pawl__terms_share(client, terms);
+    if (lock->handle.terms != NULL) {
+        record = pawl__machine_name(&client->machine, name, strlen(name), family, &fresh);
+    }
     if (record != NULL && pawl__name_family(record) != family) {
         const enum pawl__family other = pawl__name_family(record);
         pthread_mutex_unlock(&client->mutex);
@@ -358,7 +362,8 @@ static pawl_status attach(
     }
     if (record != NULL) {
         pawl__handle_attach(&lock->handle, record);
-        pawl__list_push(&client->locks, &lock->node);
+        atomic_fetch_add(&record->keepers, fresh ? 2 : 1);
+        client->locks++;
     }
     pthread_mutex_unlock(&client->mutex);
     if (record == NULL) {
@@ -385,11 +390,11 @@ static pawl_status check(struct pawl_client *client, struct pawl_lock *lock)
     return status == PAWL_OK ? status : detach(client, lock, status);
 }
 
-pawl_status pawl__client_attach(
-    struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family)
+pawl_status pawl__client_attach(struct pawl_client *client, struct pawl_lock *lock,
+    const char *name, enum pawl__family family, const struct pawl__terms *terms)
 {
     pthread_mutex_lock(&client->opening);
-    const pawl_status status = attach(client, lock, name, family);
+    const pawl_status status = attach(client, lock, name, family, terms);
     pthread_mutex_unlock(&client->opening);
     return status == PAWL_OK ? check(client, lock) : status;
 }
@@ -404,12 +409,7 @@ static void expel_callers(struct pawl_client *client)
 {
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
-    struct pawl__list *node = client->locks.next;
-    for (; node != &client->locks; node = node->next) {
-        struct pawl_lock *lock = PAWL__CONTAINER(node, struct pawl_lock, node);
-        lock->handle.closed = true;
-        pawl__machine_cancel(&client->machine, &lock->handle, now_us);
-    }
+    pawl__machine_expel(&client->machine, now_us);
     client->machine.unheard = false;
     pawl__machine_release_all(&client->machine, now_us);
     pawl__client_unlock(client, false);
@@ -482,7 +482,7 @@ static void dismantle(struct pawl_client *client)
 /* No lock and no watch is left of a closed client. Mutex held. */
 static bool is_alone(const struct pawl_client *client)
 {
-    return pawl__list_empty(&client->locks) && pawl__list_empty(&client->watches);
+    return client->locks == 0 && pawl__list_empty(&client->watches);
 }
 
 pawl_status pawl__client_close(struct pawl_client *client)
@@ -532,15 +532,19 @@ static pawl_status release_through(struct pawl_client *client, struct pawl_lock 
     }
 }
 
-/* The client was closed before this lock or watch of it. True: that was the last one, which frees
- * what is left of the client. */
-static bool leave_closed(struct pawl_client *client, struct pawl__list *node)
+/* The client was closed before this lock or watch (NULL: none) of it. True: that was the last one,
+ * which frees what is left of the client. */
+static bool leave_closed(struct pawl_client *client, struct pawl_watch *watch)
 {
     pthread_mutex_lock(&client->mutex);
     while (!client->closed) {
         pthread_cond_wait(&client->left, &client->mutex);
     }
-    pawl__list_remove(node);
+    if (watch != NULL) {
+        pawl__list_remove(&watch->node);
+    } else {
+        client->locks--;
+    }
     bool last = is_alone(client);
     pthread_mutex_unlock(&client->mutex);
     return last;
@@ -548,7 +552,7 @@ static bool leave_closed(struct pawl_client *client, struct pawl__list *node)
 
 static pawl_status close_orphan(struct pawl_client *client, struct pawl_lock *lock)
 {
-    bool last = leave_closed(client, &lock->node);
+    bool last = leave_closed(client, NULL);
     pawl__lock_close(lock);
     if (last) {
         pawl__client_free(client);
@@ -568,7 +572,7 @@ pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lo
 
     pawl_status status = release_through(client, lock);
     pawl__client_lock(client);
-    pawl__list_remove(&lock->node);
+    client->locks--;
     pawl__handle_detach(&client->machine, &lock->handle, pawl__now_us());
     pawl__client_unlock(client, false);
     pawl__courier_wait_for(client, lock);
@@ -580,7 +584,7 @@ pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lo
 void pawl__client_unwatch(struct pawl_client *client, struct pawl_watch *watch)
 {
     if (!pawl__call_enter(client)) {
-        bool last = leave_closed(client, &watch->node);
+        bool last = leave_closed(client, watch);
         pawl__watch_free(watch);
         if (last) {
             pawl__client_free(client);

@@ -8,6 +8,7 @@
  *
  *   client.c   open, close, stepping and carrying out
  *   call.c     one call of a user: start the request, lend the thread, wait; or asynchronously
+ *   terms.c    what the locks of a client have in common
  *   explain.c  sentences for what a call ended with
  *   keeper.c   the thread that serves timers and reads when nobody else does
  *   courier.c  the thread, or the dispatch call, that runs callbacks
@@ -24,20 +25,39 @@
 
 struct pawl_lock {
     struct pawl__handle handle; /* guarded by the client's mutex */
-    struct pawl_client *client;
-    struct pawl_lock *self; /* for calls that get it as const, and only look */
-    struct pawl__list node; /* in the client's locks */
-    char *name;             /* for sentences; the handle's own record may go first */
-    uint64_t forks;         /* of the process that opened it */
-    const struct pawl__composite *composite; /* NULL: a lock of its client; otherwise it has none */
-    void (*nudge)(struct pawl_lock *lock);   /* of a part of a composite: instead of on_risk and
-                                                on_lost, with the client's mutex held; NULL: none */
-    struct pawl_lock *stands_for;            /* whose callbacks are called for it; NULL: its own */
-    _Atomic unsigned users; /* calls under way, and callbacks to come; see call.c */
-    pawl_event_callback on_risk;
-    pawl_event_callback on_lost;
-    void *event_arg;
+    struct pawl_client *client; /* NULL: it is made of locks, and the first part of a compound */
+    unsigned forks;             /* of the process that opened it */
+    _Atomic unsigned users;     /* calls under way, and callbacks to come; see call.c */
 };
+
+/* A lock that is made of locks. Of its handle only the owner is used. */
+struct pawl__compound {
+    struct pawl_lock lock;
+    const struct pawl__composite *composite;
+};
+
+/* For calls that get it as const, and only look: no handle of ours is const itself. */
+static inline struct pawl_lock *pawl__lock_self(const struct pawl_lock *lock)
+{
+    union {
+        const struct pawl_lock *seen;
+        struct pawl_lock *self;
+    } both = {lock};
+    return both.self;
+}
+
+/* NULL: it is a lock of its client. */
+static inline const struct pawl__composite *pawl__lock_composite(const struct pawl_lock *lock)
+{
+    return lock->client != NULL ? NULL : ((const struct pawl__compound *)lock)->composite;
+}
+
+/* Of a lock that has a client. The text stays as long as the lock does, whatever becomes of both;
+ * no mutex is needed. */
+static inline const char *pawl__lock_name(const struct pawl_lock *lock)
+{
+    return lock->handle.name->node.key;
+}
 
 /* An asynchronous call. */
 struct pawl__async {
@@ -78,7 +98,7 @@ struct pawl_client {
     const struct pawl__engine *engine;
     void *self;    /* the engine's */
     char *backend; /* what the URL names, without secrets and settings */
-    uint64_t forks;
+    unsigned forks;
     struct pawl__list registered; /* guarded by the registry */
     _Atomic unsigned calls;       /* under way; see call.c */
 
@@ -87,7 +107,8 @@ struct pawl_client {
     pthread_cond_t left; /* a call has left, while closing */
     /* Guarded by the mutex. */
     struct pawl__machine machine;
-    struct pawl__list locks;
+    size_t locks;            /* open ones */
+    struct pawl__list terms; /* that locks have chosen, those asked for last first */
     struct pawl__list watches;
     struct pawl__waiter *drained; /* to be finished when no tenure is left */
     bool closed;                  /* by the user; the last lock or watch frees it */
@@ -110,10 +131,10 @@ pawl_status pawl__client_open(
 pawl_status pawl__client_close(struct pawl_client *client);
 void pawl__client_free(struct pawl_client *client);
 
-/* Give the lock its name: the record is shared by all locks of this name and family. Sets the last
- * error. */
-pawl_status pawl__client_attach(
-    struct pawl_client *client, struct pawl_lock *lock, const char *name, enum pawl__family family);
+/* Give the lock its name and its terms: the name's record is shared by all locks of this name and
+ * family, the terms by all that have the same. Sets the last error. */
+pawl_status pawl__client_attach(struct pawl_client *client, struct pawl_lock *lock,
+    const char *name, enum pawl__family family, const struct pawl__terms *terms);
 pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lock);
 
 /* Close a watch, with or after its client. */
@@ -125,6 +146,17 @@ void pawl__client_lock(struct pawl_client *client);
 void pawl__client_unlock(struct pawl_client *client, bool driven); /* takes, and carries out */
 void pawl__client_take(struct pawl_client *client, struct pawl__todo *todo_out); /* and unlock */
 void pawl__client_carry_out(struct pawl_client *client, struct pawl__todo *todo, bool driven);
+
+/* terms.c */
+
+/* A lock of this client chose these: those to use, with one more user. NULL: no memory. Mutex held.
+ */
+struct pawl__terms *pawl__terms_share(struct pawl_client *client, const struct pawl__terms *chosen);
+void pawl__terms_leave(struct pawl__terms *terms); /* mutex held or not */
+void pawl__terms_forget(struct pawl_client *client);
+
+/* One who needs the name's text leaves it; the last one frees the dead name. */
+void pawl__name_leave(struct pawl__name *name);
 
 /* call.c */
 bool pawl__call_enter(struct pawl_client *client); /* false: it is closing */

@@ -71,20 +71,27 @@ static void deliver_request(struct pawl_client *client, struct pawl__request *re
     pawl__lock_leave(lock);
 }
 
+/* Whose callbacks are called for this handle. */
+static struct pawl_lock *told_lock(struct pawl__handle *handle)
+{
+    const bool other = handle->extra != NULL && handle->extra->stands_for != NULL;
+    return other ? handle->extra->stands_for : PAWL__CONTAINER(handle, struct pawl_lock, handle);
+}
+
 static void deliver_notice(struct pawl_client *client, struct pawl__delivery *notice)
 {
     struct pawl_lock *lock = NULL;
     pawl_event_callback callback = NULL;
     const struct pawl__tenure *tenure = pawl__notice_tenure(notice);
     if (tenure->handle != NULL) {
-        lock = PAWL__CONTAINER(tenure->handle, struct pawl_lock, handle);
-        lock = lock->stands_for != NULL ? lock->stands_for : lock;
-        callback = notice->status == PAWL_LOST ? lock->on_lost : lock->on_risk;
+        lock = told_lock(tenure->handle);
+        const struct pawl__terms *terms = lock->handle.terms;
+        callback = notice->status == PAWL_LOST ? terms->on_lost : terms->on_risk;
         callback = lock->handle.detached ? NULL : callback; /* its twin is open still */
     }
     if (callback != NULL) {
         const pawl_event event = {sizeof event, lock, notice->status, tenure->token, tenure->owner};
-        void *arg = lock->event_arg;
+        void *arg = lock->handle.extra != NULL ? lock->handle.extra->event_arg : NULL;
         begin(client, lock);
         callback(&event, arg);
         end(client);
@@ -231,11 +238,9 @@ void pawl__courier_tell_composites(struct pawl_client *client)
     while (node != &client->machine.notices) {
         struct pawl__delivery *notice = PAWL__CONTAINER(node, struct pawl__delivery, node);
         struct pawl__handle *handle = pawl__notice_tenure(notice)->handle;
-        struct pawl_lock *lock =
-            handle != NULL ? PAWL__CONTAINER(handle, struct pawl_lock, handle) : NULL;
         node = node->next;
-        if (lock != NULL && lock->nudge != NULL) {
-            lock->nudge(lock);
+        if (handle != NULL && handle->extra != NULL && handle->extra->nudge != NULL) {
+            handle->extra->nudge(PAWL__CONTAINER(handle, struct pawl_lock, handle));
             pawl__list_remove(&notice->node);
             pawl__machine_notice_done(&client->machine, notice, pawl__now_us());
             node = client->machine.notices.next; /* that was a step, too */

@@ -79,7 +79,7 @@ static const char *words(const struct pawl__request *request)
         return request->kind == PAWL__WANT_BREAK ? "nobody holds it"
                                                  : "the caller does not hold it";
     case PAWL_DEADLOCK:
-        return request->handle->kind == PAWL_WRITE
+        return request->handle->terms->kind == PAWL_WRITE
                    ? "the caller reads it, or writes or waits for it already: it would wait for "
                      "itself. Release it first"
                    : "the caller holds it or waits for it already, and may not re-enter";
@@ -113,10 +113,9 @@ static void explain_lost(struct pawl__request *request, const char *name)
     pawl__fail(PAWL_LOST, "lock '%s' was lost: %s. Others may have run", name, text);
 }
 
-/* Its name may be gone by now, and nobody holds the mutex. */
 static const char *noun_for(const struct pawl_lock *lock)
 {
-    const enum pawl__family family = lock->handle.family;
+    const enum pawl__family family = pawl__name_family(lock->handle.name);
     return !pawl__family_counts(family)   ? "lock"
            : family == PAWL__FAMILY_LATCH ? "latch"
                                           : "semaphore";
@@ -128,7 +127,8 @@ void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *requ
     if (request->status == PAWL_OK) {
         return;
     }
-    pawl__printable(lock->name, strlen(lock->name), name, sizeof name);
+    const char *text = pawl__lock_name(lock);
+    pawl__printable(text, strlen(text), name, sizeof name);
     if (request->status == PAWL_LOST) {
         explain_lost(request, name);
     } else if (request->error != NULL) {

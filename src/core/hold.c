@@ -49,7 +49,7 @@ static int64_t risk_due(const struct pawl__tenure *tenure)
         tenure->renew_us == PAWL__NEVER) {
         return PAWL__NEVER;
     }
-    return pawl__max64(tenure->deadline_us - tenure->handle->warn_us, overdue_from(tenure));
+    return pawl__max64(tenure->deadline_us - tenure->handle->terms->warn_us, overdue_from(tenure));
 }
 
 static void arm(struct pawl__machine *machine, struct pawl__tenure *tenure)
@@ -100,15 +100,16 @@ static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
     if (handle == tenure->handle) {
         tenure->firsts++;
     } else {
-        if (handle->through_id != tenure->id || handle->through_owner != tenure->owner) {
-            handle->through_id = tenure->id;
-            handle->through_owner = tenure->owner;
-            handle->through_count = 0;
+        struct pawl__extra *extra = handle->extra;
+        if (extra->through_id != tenure->id || extra->through_owner != tenure->owner) {
+            extra->through_id = tenure->id;
+            extra->through_owner = tenure->owner;
+            extra->through_count = 0;
         }
-        handle->through_count++;
+        extra->through_count++;
     }
     tenure->count++;
-    tenure->reads += handle->kind == PAWL_READ;
+    tenure->reads += handle->terms->kind == PAWL_READ;
 }
 
 /* The common end of a grant and of an inheritance: the claim's caller has it now. */
@@ -129,7 +130,7 @@ static void begin_hold(struct pawl__machine *machine, struct pawl__tenure *tenur
 
 static int64_t limit_from(const struct pawl__tenure *tenure, int64_t start_us)
 {
-    const int64_t max_hold_us = tenure->request->handle->max_hold_us;
+    const int64_t max_hold_us = tenure->request->handle->terms->max_hold_us;
     return max_hold_us > 0 ? pawl__later(start_us, max_hold_us) : PAWL__NEVER;
 }
 
@@ -179,12 +180,18 @@ void pawl__hold_inherit(struct pawl__machine *machine, struct pawl__tenure *heir
 
 /* Who writes may read as well, which is no re-entry; who reads may not write, and would wait for
  * itself. */
-static bool may_enter(const struct pawl__tenure *tenure, const struct pawl__handle *handle)
+static bool may_enter(const struct pawl__tenure *tenure, const struct pawl__terms *terms)
 {
-    if (tenure->kind == PAWL_READ && handle->kind == PAWL_WRITE) {
+    if (tenure->kind == PAWL_READ && terms->kind == PAWL_WRITE) {
         return false;
     }
-    return handle->reentry || pawl__tenure_count(tenure, handle->kind) == 0;
+    return terms->reentry || pawl__tenure_count(tenure, terms->kind) == 0;
+}
+
+/* Another handle than the tenure's has to remember how often it was entered through it. */
+static bool can_enter(const struct pawl__tenure *tenure, struct pawl__handle *handle)
+{
+    return handle == tenure->handle || pawl__handle_extra(handle) != NULL;
 }
 
 void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure,
@@ -192,8 +199,10 @@ void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure
 {
     if (tenure->state == PAWL__TENURE_LOST) {
         pawl__hold_refuse_lost(machine, tenure, request);
-    } else if (!may_enter(tenure, request->handle)) {
+    } else if (!may_enter(tenure, request->handle->terms)) {
         pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
+    } else if (!can_enter(tenure, request->handle)) {
+        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
     } else if (!tenure->renew) {
         request->lease_us = tenure->lease_us; /* a fixed lease counts anew from here */
         pawl__hold_extend(machine, tenure, request, now_us);
@@ -332,7 +341,7 @@ static void refuse_writers(struct pawl__machine *machine, struct pawl__list *req
     while (node != requests) {
         struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
         node = node->next;
-        if (request->kind == PAWL__WANT_ACQUIRE && request->handle->kind == PAWL_WRITE) {
+        if (request->kind == PAWL__WANT_ACQUIRE && request->handle->terms->kind == PAWL_WRITE) {
             pawl__finish(machine, request, PAWL_DEADLOCK, NULL);
         }
     }
@@ -350,7 +359,7 @@ void pawl__hold_downgrade(struct pawl__machine *machine, struct pawl__tenure *te
         tenure->name->active = NULL;
         pawl__touch(machine, tenure->name);
     }
-    if (request->handle->unawaited) {
+    if (request->handle->terms->unawaited) {
         pawl__finish(machine, request, PAWL_OK, NULL);
     } else {
         request->tenure = tenure;

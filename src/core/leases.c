@@ -64,7 +64,7 @@ static void lose(struct pawl__machine *machine, const struct pawl__leases *lease
 void pawl__leases_begin(
     struct pawl__machine *machine, struct pawl__handle *handle, struct pawl__leases *leases)
 {
-    handle->leases = leases;
+    handle->extra->leases = leases;
     leases->name = handle->name;
     leases->timer.kind = PAWL__TIMER_LEASES;
     pawl__list_init(&leases->permits);
@@ -81,7 +81,7 @@ static void forget_all(struct pawl__machine *machine, struct pawl__leases *lease
 
 void pawl__leases_end(struct pawl__machine *machine, struct pawl__handle *handle)
 {
-    struct pawl__leases *leases = handle->leases;
+    struct pawl__leases *leases = pawl__handle_leases(handle);
     if (leases == NULL) {
         return;
     }
@@ -90,7 +90,7 @@ void pawl__leases_end(struct pawl__machine *machine, struct pawl__handle *handle
         leases->renewal->leases = NULL;
     }
     pawl__list_remove(&leases->node);
-    handle->leases = NULL;
+    handle->extra->leases = NULL;
 }
 
 static void prove(

@@ -32,6 +32,12 @@ struct pawl__leases {
     unsigned attempt; /* renewals since the last answer */
 };
 
+static inline struct pawl__leases *pawl__handle_leases(const struct pawl__handle *handle)
+{
+    return handle->extra != NULL ? handle->extra->leases : NULL;
+}
+
+/* The handle has its extra part. */
 void pawl__leases_begin(
     struct pawl__machine *machine, struct pawl__handle *handle, struct pawl__leases *leases);
 

@@ -191,7 +191,7 @@ static void extend_start(
 {
     struct pawl__tenure *tenure =
         pawl__hold_find(machine, request->handle->name, request->owner, now_us);
-    if (tenure == NULL || pawl__tenure_count(tenure, request->handle->kind) == 0) {
+    if (tenure == NULL || pawl__tenure_count(tenure, request->handle->terms->kind) == 0) {
         pawl__finish(machine, request, PAWL_NOT_HELD, NULL);
     } else if (tenure->state == PAWL__TENURE_LOST) {
         pawl__hold_refuse_lost(machine, tenure, request);

@@ -135,27 +135,45 @@ struct pawl__request {
     struct pawl__delivery delivery; /* the driver's */
 };
 
-/* The machine's part of a lock handle: its options, in microseconds. */
-struct pawl__handle {
-    struct pawl__name *name;
-    struct pawl__list node; /* in its name's handles */
+/* What the user chose for a handle, in microseconds. Handles that chose the same share it, and
+ * while they have it, it does not change. */
+struct pawl__terms {
     pawl_kind kind;
-    enum pawl__family family; /* its name's, for sentences when that is gone */
-    uint64_t owner;           /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
-    bool closed;              /* the driver's: its waits end at once */
-    bool detached;            /* closed for good: its name may be gone */
+    unsigned handoff; /* so often it goes to the next here without a word to the backend */
     bool reentry;
     bool renew;
     bool unawaited;
     int64_t lease_us;
     int64_t max_hold_us; /* 0: no limit */
     int64_t warn_us;
+    pawl_event_callback on_risk; /* the driver's, */
+    pawl_event_callback on_lost;
+    struct pawl__list node; /* and so is this, see terms.c */
+    _Atomic unsigned users;
+};
+
+/* What only few handles have. */
+struct pawl__extra {
     struct pawl__leases *leases; /* of a semaphore: permits that it renews; NULL: it does not */
-    unsigned handoff;       /* so often it goes to the next here without a word to the backend */
-    unsigned tenures;       /* that began through this handle and exist still */
     uint64_t through_id;    /* the tenure last entered through this handle that began elsewhere, */
     uint64_t through_owner; /* whose it was then, */
     unsigned through_count; /* and how often without a release yet */
+    void *event_arg;        /* the driver's, as the rest: for on_risk and on_lost */
+    struct pawl_lock *stands_for;          /* whose callbacks are called for it; NULL: its own */
+    void (*nudge)(struct pawl_lock *lock); /* of a part of a composite: instead of on_risk and
+                                              on_lost, with the client's mutex held; NULL: none */
+};
+
+/* The machine's part of a lock handle. There are many of them, and most are at rest. */
+struct pawl__handle {
+    struct pawl__name *name;
+    struct pawl__list node;    /* in its name's handles */
+    struct pawl__terms *terms; /* set by the driver */
+    struct pawl__extra *extra; /* NULL: it needs none so far; freed by the driver */
+    uint64_t owner;            /* of a PAWL_OWNER_HANDLE; 0: the threads are owners */
+    unsigned tenures;          /* that began through this handle and exist still */
+    bool closed;               /* the driver's: its waits end at once */
+    bool detached;             /* closed for good: its name is not to be used any more */
 };
 
 enum pawl__tenure_state {
@@ -293,6 +311,7 @@ struct pawl__name {
     const struct pawl__traffic *traffic; /* read here, written through its `own` */
     int64_t answered_us;                 /* the last answer about this name */
     int64_t chain_us;                    /* since when we keep it to ourselves */
+    _Atomic unsigned keepers; /* the driver's: locks that need the text, and 1 until it is dead */
     unsigned uses;        /* tenures, errands, ears and tallies that exist, whatever their state */
     bool opened;          /* the driver's: the engine has opened the place, */
     atomic_bool checked;  /* and somebody has asked it whether that can work */
@@ -368,8 +387,11 @@ const char *pawl__family_word(enum pawl__family family);
 
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name);
 
-/* What the user chose for a handle, for another one that is not attached yet. */
-void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from);
+/* What few handles have, made if it has none so far. NULL: no memory. */
+struct pawl__extra *pawl__handle_extra(struct pawl__handle *handle);
+
+/* For a close: no handle is to be used any more, and all waits end. */
+void pawl__machine_expel(struct pawl__machine *machine, int64_t now_us);
 
 /* Detach for good: ends its waits, forgets it in every hold. What it holds must have been released
  * before. */

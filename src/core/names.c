@@ -100,13 +100,22 @@ void pawl__name_free(struct pawl__name *name)
 void pawl__handle_attach(struct pawl__handle *handle, struct pawl__name *name)
 {
     handle->name = name;
-    handle->family = pawl__name_family(name);
     pawl__list_init(&handle->node);
     if (name->handles == NULL) {
         name->handles = &handle->node;
     } else {
         pawl__list_insert(name->handles, &handle->node);
     }
+}
+
+/* All of a name's: begin with NULL, ends with NULL. */
+static struct pawl__handle *next_handle(
+    const struct pawl__name *name, const struct pawl__handle *handle)
+{
+    struct pawl__list *next = handle == NULL ? name->handles : handle->node.next;
+    return next == NULL || (handle != NULL && next == name->handles)
+               ? NULL
+               : PAWL__CONTAINER(next, struct pawl__handle, node);
 }
 
 /* Take it out of its name's ring. */
@@ -120,17 +129,12 @@ static void leave_ring(struct pawl__handle *handle)
     pawl__list_remove(&handle->node);
 }
 
-void pawl__handle_copy(struct pawl__handle *to, const struct pawl__handle *from)
+struct pawl__extra *pawl__handle_extra(struct pawl__handle *handle)
 {
-    *to = *from;
-    to->name = NULL;
-    pawl__list_init(&to->node);
-    to->closed = false;
-    to->detached = false;
-    to->tenures = 0;
-    to->through_id = 0;
-    to->through_count = 0;
-    to->through_owner = 0;
+    if (handle->extra == NULL) {
+        handle->extra = pawl__alloc(sizeof *handle->extra);
+    }
+    return handle->extra;
 }
 
 bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure)
@@ -138,23 +142,19 @@ bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__te
     if (handle == tenure->handle) {
         return tenure->firsts > 0;
     }
-    return handle->through_id == tenure->id && handle->through_owner == tenure->owner &&
-           handle->through_count > 0;
+    const struct pawl__extra *extra = handle->extra;
+    return extra != NULL && extra->through_id == tenure->id &&
+           extra->through_owner == tenure->owner && extra->through_count > 0;
 }
 
 /* Another handle through which the tenure is held; NULL: none. */
 static struct pawl__handle *other_handle(const struct pawl__tenure *tenure)
 {
-    struct pawl__list *first = tenure->name->handles;
-    struct pawl__list *node = first;
-    while (node != NULL) {
-        struct pawl__handle *handle = PAWL__CONTAINER(node, struct pawl__handle, node);
-        if (handle != tenure->handle && pawl__handle_holds(handle, tenure)) {
-            return handle;
-        }
-        node = node->next != first ? node->next : NULL;
+    struct pawl__handle *handle = next_handle(tenure->name, NULL);
+    while (handle != NULL && (handle == tenure->handle || !pawl__handle_holds(handle, tenure))) {
+        handle = next_handle(tenure->name, handle);
     }
-    return NULL;
+    return handle;
 }
 
 /* What began through this handle, which is not among its name's any more, belongs to another one
@@ -170,8 +170,8 @@ static void forget_handle(struct pawl__list *tenures, struct pawl__handle *handl
             tenure->firsts = 0;
             if (tenure->handle != NULL) {
                 tenure->handle->tenures++;
-                tenure->firsts = tenure->handle->through_count;
-                tenure->handle->through_count = 0;
+                tenure->firsts = tenure->handle->extra->through_count;
+                tenure->handle->extra->through_count = 0;
             }
         }
     }
@@ -189,12 +189,28 @@ void pawl__handle_detach(struct pawl__machine *machine, struct pawl__handle *han
     pawl__settle(machine, now_us);
 }
 
+/* A name with handles outlives the step, so the next one can be asked for afterwards. */
+void pawl__machine_expel(struct pawl__machine *machine, int64_t now_us)
+{
+    struct pawl__map_node *node = NULL;
+    while ((node = pawl__map_next(&machine->names, node)) != NULL) {
+        const struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, node);
+        struct pawl__handle *handle = next_handle(name, NULL);
+        while (handle != NULL) {
+            handle->closed = true;
+            pawl__machine_cancel(machine, handle, now_us);
+            handle = next_handle(name, handle);
+        }
+    }
+}
+
 uint64_t pawl__handle_holder(const struct pawl__handle *handle)
 {
+    const pawl_kind kind = handle->terms->kind;
     struct pawl__list *holds = &handle->name->holds;
     for (struct pawl__list *node = holds->next; node != holds; node = node->next) {
         const struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
-        if (pawl__handle_holds(handle, tenure) && pawl__tenure_count(tenure, handle->kind) > 0) {
+        if (pawl__handle_holds(handle, tenure) && pawl__tenure_count(tenure, kind) > 0) {
             return tenure->owner;
         }
     }

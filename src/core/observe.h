@@ -21,7 +21,7 @@
 
 struct pawl_watch {
     struct pawl_client *client;
-    uint64_t forks;         /* of the process that opened it */
+    unsigned forks;         /* of the process that opened it */
     struct pawl__list node; /* in the client's watches */
     void *engine_watch;     /* NULL: not opened, or closed with the client */
     char *pattern;          /* NULL: all */

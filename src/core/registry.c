@@ -16,7 +16,7 @@ static struct pawl__list composites = {&composites, &composites}; /* likewise */
 /* How many locks the calling thread holds, or has lost and not released. Counted where it was, in
  * the process before a fork, it means nothing in the child. */
 static _Thread_local int holds;
-static _Thread_local uint64_t holds_forks;
+static _Thread_local unsigned holds_forks;
 
 static void before_fork(void)
 {

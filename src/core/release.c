@@ -113,7 +113,7 @@ static struct pawl__tenure *find_heir(
 {
     const struct pawl__name *name = giver->name;
     if (giver->spare_tokens == 0 || pawl__list_empty(&name->traffic->queue) ||
-        giver->handed >= first_in_line(name)->handle->handoff) {
+        giver->handed >= first_in_line(name)->handle->terms->handoff) {
         return NULL;
     }
     return pawl__claim_tenure(machine, first_in_line(name));
@@ -164,7 +164,7 @@ static void left(struct pawl__handle *handle, struct pawl__tenure *tenure)
     if (handle == tenure->handle) {
         tenure->firsts--;
     } else {
-        handle->through_count--;
+        handle->extra->through_count--;
     }
 }
 
@@ -224,12 +224,12 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
         return;
     }
     tenure->attempt = 0;
-    const bool goes_on = request->handle->unawaited && may_go_on(tenure->name, now_us);
+    const bool goes_on = request->handle->terms->unawaited && may_go_on(tenure->name, now_us);
     let_go(machine, tenure, now_us);
     if (goes_on && tenure->main_out) {
         go_on(machine, tenure, now_us);
     }
-    if (request->handle->unawaited) {
+    if (request->handle->terms->unawaited) {
         pawl__finish(machine, request, PAWL_OK, NULL);
         return;
     }
@@ -244,13 +244,13 @@ void pawl__release_start(
 {
     struct pawl__tenure *tenure =
         pawl__hold_find(machine, request->handle->name, request->owner, now_us);
-    if (tenure == NULL || pawl__tenure_count(tenure, request->handle->kind) == 0) {
+    if (tenure == NULL || pawl__tenure_count(tenure, request->handle->terms->kind) == 0) {
         pawl__finish(machine, request, PAWL_NOT_HELD, NULL);
         return;
     }
     left(request->handle, tenure);
     tenure->count--;
-    tenure->reads -= request->handle->kind == PAWL_READ;
+    tenure->reads -= request->handle->terms->kind == PAWL_READ;
     if (tenure->state == PAWL__TENURE_LOST) {
         if (tenure->count == 0) {
             pawl__tenure_clean(machine, tenure, now_us); /* what may be left of it */

@@ -318,7 +318,7 @@ static void open_latch(
 static void keep_alive(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     const struct pawl__request *request = tally->request;
-    struct pawl__leases *leases = request->handle->leases;
+    struct pawl__leases *leases = pawl__handle_leases(request->handle);
     if (leases != NULL && tally->ask.verb == PAWL__TALLY_TAKE && request->permits != NULL) {
         pawl__leases_add(machine, leases, request->permits, &tally->op);
     } else if (leases != NULL && tally->ask.verb == PAWL__TALLY_EXTEND) {

@@ -49,18 +49,18 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     if (tenure == NULL) {
         return NULL;
     }
-    const struct pawl__handle *handle = request->handle;
-    tenure->name = handle->name;
+    const struct pawl__terms *terms = request->handle->terms;
+    tenure->name = request->handle->name;
     if (!pawl__motion_claim(machine, tenure)) {
         discard(machine, tenure);
         return NULL;
     }
     tenure->handle = request->handle;
     tenure->owner = request->owner;
-    tenure->kind = handle->kind;
-    tenure->renew = handle->renew;
-    tenure->lease_us = handle->max_hold_us > 0 ? pawl__min64(handle->lease_us, handle->max_hold_us)
-                                               : handle->lease_us;
+    tenure->kind = terms->kind;
+    tenure->renew = terms->renew;
+    tenure->lease_us =
+        terms->max_hold_us > 0 ? pawl__min64(terms->lease_us, terms->max_hold_us) : terms->lease_us;
     tenure->timer.kind = PAWL__TIMER_TENURE;
     tenure->lost.status = PAWL_LOST;
     pawl__list_init(&tenure->lost.node);

@@ -129,15 +129,15 @@ static void max_hold_ends_it_whatever_is_renewed(void **state)
 {
     (void)state;
     stage_open(&stage, &handle, "x", LEASE_US, true);
-    handle.max_hold_us = 2 * (int64_t)LEASE_US + 5000000;
+    handle.terms->max_hold_us = 2 * (int64_t)LEASE_US + 5000000;
     const int64_t acquired_us = stage.now_us;
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
     /* The last renewal may ask only for what is left, and its drift comes off that. */
-    stage_pass(&stage, handle.max_hold_us - DRIFT_US);
-    assert_true(deadline() <= acquired_us + handle.max_hold_us);
+    stage_pass(&stage, handle.terms->max_hold_us - DRIFT_US);
+    assert_true(deadline() <= acquired_us + handle.terms->max_hold_us);
     stage_pass(&stage, DRIFT_US);
     assert_int_equal(stage.notice_count, 1);
-    assert_true(stage.notices[0].at_us <= acquired_us + handle.max_hold_us);
+    assert_true(stage.notices[0].at_us <= acquired_us + handle.terms->max_hold_us);
     assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_LOST);
 }
 

@@ -170,7 +170,7 @@ static void the_longest_hold_is_told(void **state)
 {
     (void)state;
     stage_open(&stage, &handle, "x", LEASE_US, true);
-    handle.max_hold_us = 2 * (int64_t)LEASE_US;
+    handle.terms->max_hold_us = 2 * (int64_t)LEASE_US;
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
     stage_pass(&stage, 3 * LEASE_US);
     assert_int_equal(release_lost().why, PAWL__LOSS_LIMIT);

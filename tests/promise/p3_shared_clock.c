@@ -78,7 +78,7 @@ static void get(struct pawl__handle *through, uint64_t owner)
     struct pawl__request request;
     stage_acquire(&stage, &request, through, owner, 0);
     if (!request.finished) {
-        play(PAWL__OP_ACQUIRE, through->kind, PAWL__DONE);
+        play(PAWL__OP_ACQUIRE, through->terms->kind, PAWL__DONE);
     }
     assert_int_equal(clock_ended(&request), PAWL_OK);
 }
@@ -264,7 +264,7 @@ static void a_downgrade_waits_for_the_renewal_that_is_under_way(void **state)
 static void an_unawaited_downgrade_is_told_all_the_same(void **state)
 {
     (void)state;
-    writer.unawaited = true;
+    writer.terms->unawaited = true;
     write_and_read();
     stage_pass(&stage, LEASE_US / 3);
     assert_int_equal(stage_release_now(&stage, &writer, OWNER), PAWL_OK);

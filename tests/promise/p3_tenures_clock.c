@@ -246,7 +246,7 @@ static void handles_may_refuse_to_re_enter(void **state)
     (void)state;
     stage_open(&stage, &handle, "x", LEASE_US, true);
     handle.owner = OWNER;
-    handle.reentry = false;
+    handle.terms->reentry = false;
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_DEADLOCK);
     assert_int_equal(hold_of(OWNER)->count, 1);

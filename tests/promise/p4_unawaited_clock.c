@@ -11,7 +11,7 @@ static int begin(void **state)
 {
     (void)state;
     clock_begin_with(LEASE_US, false);
-    handle.unawaited = true;
+    handle.terms->unawaited = true;
     return 0;
 }
 
@@ -314,7 +314,7 @@ static void a_lock_that_tells_nobody_waits_for_its_answer(void **state)
     struct pawl__handle spin;
     struct pawl__request request;
     stage_open_kind(&stage, &spin, "y", PAWL_SPIN, LEASE_US, false);
-    spin.unawaited = true;
+    spin.terms->unawaited = true;
     assert_int_equal(stage_acquire_now(&stage, &spin, OWNER), PAWL_OK);
     stage.connected = false;
     assert_int_equal(stage_release_now(&stage, &spin, OWNER), PAWL_OK);

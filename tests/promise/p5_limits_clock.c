@@ -139,7 +139,7 @@ static void forever_ends_if_every_grant_comes_too_late(void **state)
 {
     (void)state;
     struct pawl__request request;
-    handle.lease_us = SHORT_US;
+    handle.terms->lease_us = SHORT_US;
     stage.connected = false;
     stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
     clock_pass_slowly(10 * (int64_t)GIVE_UP_US, SLOW_US, &request);
@@ -154,7 +154,7 @@ static void somebody_elses_turns_do_not_make_it_endless(void **state)
 {
     (void)state;
     struct pawl__request request;
-    handle.lease_us = SHORT_US;
+    handle.terms->lease_us = SHORT_US;
     stage.connected = false;
     stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
     for (int i = 0; i < 200 && !request.finished; i++) {
@@ -171,7 +171,7 @@ static void one_slow_moment_does_not_end_it(void **state)
 {
     (void)state;
     struct pawl__request request;
-    handle.lease_us = SHORT_US;
+    handle.terms->lease_us = SHORT_US;
     stage.connected = false;
     stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
     clock_pass_slowly(GIVE_UP_US / 2, SLOW_US, &request);
@@ -186,7 +186,7 @@ static void a_limited_wait_says_what_is_wrong(void **state)
 {
     (void)state;
     static const int64_t waits_us[] = {0, 3000000};
-    handle.lease_us = SHORT_US;
+    handle.terms->lease_us = SHORT_US;
     for (size_t i = 0; i < 2; i++) {
         struct pawl__request request;
         stage.connected = false;

@@ -16,7 +16,7 @@ static int begin_leased(int64_t lease_us, bool renew)
 {
     clock_begin_with(lease_us, renew);
     memset(&second, 0, sizeof second);
-    handle.handoff = HANDOFF;
+    handle.terms->handoff = HANDOFF;
     last_token = 0;
     return 0;
 }
@@ -166,7 +166,7 @@ static void it_goes_down_the_line_without_a_word(void **state)
 static void it_goes_on_no_more_often_than_asked(void **state)
 {
     (void)state;
-    handle.handoff = 2;
+    handle.terms->handoff = 2;
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
     wait_for(&handle, 0, WAITERS);
     assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK); /* passed on, */
@@ -212,7 +212,7 @@ static void an_heir_with_a_fixed_lease_gets_its_own(void **state)
 {
     (void)state;
     stage_open(&stage, &second, "x", LEASE_US, false);
-    second.handoff = HANDOFF;
+    second.terms->handoff = HANDOFF;
     hold_with_spares(&second);
     check_passed();
 }
@@ -229,7 +229,7 @@ static void an_heir_that_allows_fewer_hands_it_on_no_more(void **state)
 {
     (void)state;
     stage_open(&stage, &second, "x", LEASE_US, true);
-    second.handoff = 1;
+    second.terms->handoff = 1;
     hold_with_spares(&second);
     check_handed();
     assert_int_equal(stage_release_now(&stage, &second, FIRST + 1), PAWL_OK);
@@ -242,7 +242,7 @@ static void a_hold_with_less_than_half_of_the_heirs_lease_is_not_handed_on(void 
 {
     (void)state;
     stage_open(&stage, &second, "x", 2 * LEASE_US, true);
-    second.handoff = HANDOFF;
+    second.terms->handoff = HANDOFF;
     hold_with_spares(&second);
     check_passed();
 }
@@ -252,7 +252,7 @@ static void a_hold_that_lasts_longer_than_the_heirs_lease_is_not_handed_on(void 
 {
     (void)state;
     stage_open(&stage, &second, "x", LEASE_US / 2, true);
-    second.handoff = HANDOFF;
+    second.terms->handoff = HANDOFF;
     hold_with_spares(&second);
     check_passed();
     assert_int_equal(hold_of(FIRST + 1)->deadline_us, stage.now_us + VALID_FOR_US(LEASE_US / 2));
@@ -298,8 +298,8 @@ static void the_longest_hold_is_the_heirs_own(void **state)
 {
     (void)state;
     stage_open(&stage, &second, "x", LEASE_US, true);
-    second.handoff = HANDOFF;
-    second.max_hold_us = 2 * LEASE_US;
+    second.terms->handoff = HANDOFF;
+    second.terms->max_hold_us = 2 * LEASE_US;
     hold_with_spares(&second);
     stage_pass(&stage, 5000);
     const int64_t began_us = stage.now_us;

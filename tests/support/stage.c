@@ -94,16 +94,27 @@ void stage_end(struct stage *stage)
     pawl__memory_free(&stage->table);
 }
 
+static void give_terms(
+    struct stage *stage, struct pawl__handle *handle, const struct pawl__terms *terms)
+{
+    if (stage->terms_count == STAGE_HANDLES) {
+        support_fail("more than %d handles on a stage", STAGE_HANDLES);
+    }
+    handle->terms = &stage->terms[stage->terms_count++];
+    *handle->terms = *terms;
+}
+
 void stage_open_kind(struct stage *stage, struct pawl__handle *handle, const char *name,
     pawl_kind kind, int64_t lease_us, bool renew)
 {
     bool fresh = false;
     memset(handle, 0, sizeof *handle);
-    handle->kind = kind;
-    handle->lease_us = lease_us;
-    handle->renew = renew;
-    handle->reentry = true;
-    handle->warn_us = lease_us / 3;
+    const struct pawl__terms terms = {.kind = kind,
+        .lease_us = lease_us,
+        .renew = renew,
+        .reentry = true,
+        .warn_us = lease_us / 3};
+    give_terms(stage, handle, &terms);
     struct pawl__name *record =
         pawl__machine_name(&stage->machine, name, strlen(name), pawl__family_of(kind), &fresh);
     pawl__handle_attach(handle, record);
@@ -120,6 +131,7 @@ void stage_open_count(
 {
     bool fresh = false;
     memset(handle, 0, sizeof *handle);
+    give_terms(stage, handle, &(struct pawl__terms){.kind = PAWL_SEMAPHORE});
     pawl__handle_attach(
         handle, pawl__machine_name(&stage->machine, name, strlen(name), family, &fresh));
 }
@@ -128,6 +140,8 @@ void stage_close(struct stage *stage, struct pawl__handle *handle)
 {
     pawl__handle_detach(&stage->machine, handle, stage->now_us);
     collect(stage);
+    pawl__free(handle->extra);
+    handle->extra = NULL;
 }
 
 static void start(struct stage *stage, struct pawl__request *request, struct pawl__handle *handle,

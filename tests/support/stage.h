@@ -10,6 +10,7 @@
 #include "engine/memory/table.h"
 
 #define STAGE_NOTICES 64
+#define STAGE_HANDLES 16
 
 struct stage {
     struct pawl__machine machine;
@@ -27,13 +28,15 @@ struct stage {
         int64_t at_us;
     } notices[STAGE_NOTICES];
     unsigned notice_count;
+    struct pawl__terms terms[STAGE_HANDLES]; /* one for each handle that was opened */
+    unsigned terms_count;
 };
 
 void stage_begin(struct stage *stage);
 void stage_end(struct stage *stage); /* everything the machine has must be gone by now */
 
-/* Attach a handle with this lease, renewed or not. The other options are zero; set them afterwards.
- */
+/* Attach a handle with this lease, renewed or not. The other options are zero; set them afterwards,
+ * in its terms, which are its own. */
 void stage_open(struct stage *stage, struct pawl__handle *handle, const char *name,
     int64_t lease_us, bool renew);
 void stage_open_kind(struct stage *stage, struct pawl__handle *handle, const char *name,

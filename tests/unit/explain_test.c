@@ -19,8 +19,11 @@
 
 #define NOW_US INT64_C(5000000000)
 
-static char name[] = "nightly";
-static struct pawl_lock lock = {.name = name};
+static struct {
+    struct pawl__name name;
+    struct pawl__place place; /* behind the name, as names.c has it */
+} record = {.name = {.node = {.key = "nightly"}}};
+static struct pawl_lock lock = {.handle = {.name = &record.name}};
 
 static int64_t still(void)
 {

@@ -93,7 +93,7 @@ static struct sim_handle *usable(struct sim_actor *actor, bool any_name, pawl_ki
     unsigned first = (unsigned)sim_draw(client->world, count);
     for (unsigned i = 0; i < count; i++) {
         struct sim_handle *handle = &client->handles[(first + i) % count];
-        bool fits = handle->name == actor->name && handle->handle.kind != not_kind &&
+        bool fits = handle->name == actor->name && handle->terms.kind != not_kind &&
                     (handle->handle.owner == actor->who ||
                         (handle->handle.owner == 0 && actor->who == actor->owner));
         if (handle->open && !handle->closing && (any_name || fits)) {

@@ -51,7 +51,7 @@ static struct sim_claim *claim_new(
     claim->name = name;
     claim->lease_us = tenure->lease_us;
     claim->handle = tenure->handle;
-    claim->limit_us = tenure->handle != NULL ? tenure->handle->max_hold_us : 0;
+    claim->limit_us = tenure->handle != NULL ? tenure->handle->terms->max_hold_us : 0;
     claim->renew = tenure->renew;
     claim->kind = tenure->kind;
     claim->reads = tenure->kind == PAWL_READ;
@@ -132,7 +132,7 @@ void sim_claims_forget_handle(struct sim_client *client, const struct sim_handle
             continue;
         }
         unsigned reads = claim->read_count;
-        unsigned count = handle->kind == PAWL_READ ? reads : claim->count - reads;
+        unsigned count = handle->terms->kind == PAWL_READ ? reads : claim->count - reads;
         if (claim->first_count > 0 && count > 0) {
             sim_fail(client->world, "O6", "tenure %llu of client %u is held, and its handle closed",
                 (unsigned long long)claim->id, client->index);

@@ -335,11 +335,21 @@ static void free_tenures(struct pawl__machine *machine, struct pawl__list *tenur
     }
 }
 
+/* What a handle that is closed, or gone with its process, has left. */
+void sim_client_drop_extra(struct sim_handle *handle)
+{
+    pawl__free(handle->handle.extra);
+    handle->handle.extra = NULL;
+}
+
 /* The memory of a process that was killed: nobody runs, all is just gone. */
 void sim_client_free(struct sim_client *client)
 {
     struct pawl__machine *machine = &client->machine;
     sim_permits_free(client);
+    for (unsigned i = 0; i < client->world->plan.handles; i++) {
+        sim_client_drop_extra(&client->handles[i]);
+    }
     pawl__tally_abolish(machine);
     pawl__ear_abolish(machine);
     free_tenures(machine, &machine->tenures);
@@ -428,7 +438,7 @@ static pawl_kind kind_of(const struct sim_world *world, unsigned name, unsigned 
 static void draw_options(struct sim_client *client, struct sim_handle *handle)
 {
     struct sim_world *world = client->world;
-    struct pawl__handle *options = &handle->handle;
+    struct pawl__terms *options = &handle->terms;
     int64_t lease_us = (world->plan.lease_us << sim_draw(world, 3)) >> sim_draw(world, 3);
     options->lease_us = pawl__min64(pawl__max64(lease_us, LEASE_LEAST_US), LEASE_MOST_US);
     options->renew = sim_draw(world, 3) > 0;
@@ -440,14 +450,14 @@ static void draw_options(struct sim_client *client, struct sim_handle *handle)
         options->max_hold_us += sim_about(world, options->lease_us);
     }
     if (handle->is_owner) {
-        options->owner = client->next_owner++;
+        handle->handle.owner = client->next_owner++;
     }
     if (world->plan.handoff && options->kind == PAWL_MUTEX && sim_draw(world, 3) > 0) {
         options->handoff = 1 + (unsigned)sim_draw(world, 8);
     }
     if (world->plan.fair) {
-        *options = (struct pawl__handle){.name = options->name,
-            .kind = options->kind,
+        handle->handle.owner = 0;
+        *options = (struct pawl__terms){.kind = options->kind,
             .handoff = world->plan.handoff ? 64 : 0,
             .renew = true,
             .lease_us = world->plan.lease_us,
@@ -464,7 +474,8 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
     memset(handle, 0, sizeof *handle);
     handle->name = index % world->plan.names;
     handle->is_owner = index / world->plan.names == 1;
-    handle->handle.kind = kind_of(world, handle->name, index / world->plan.names);
+    handle->handle.terms = &handle->terms;
+    handle->terms.kind = kind_of(world, handle->name, index / world->plan.names);
     draw_options(client, handle);
     const struct pawl__place *place = &world->places[handle->name];
     bool fresh;
@@ -475,8 +486,9 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
     if (name != NULL) {
         pawl__handle_attach(&handle->handle, name);
         handle->open = true;
-        if (place->family == PAWL__FAMILY_PERMITS && handle->handle.renew) {
-            handle->leases.lease_us = handle->handle.lease_us;
+        if (place->family == PAWL__FAMILY_PERMITS && handle->terms.renew) {
+            handle->leases.lease_us = handle->terms.lease_us;
+            pawl__handle_extra(&handle->handle); /* nothing fails outside the machine */
             pawl__leases_begin(&client->machine, &handle->handle, &handle->leases);
         }
     }

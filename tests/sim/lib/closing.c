@@ -48,6 +48,7 @@ static void close_end(struct sim_actor *actor)
     handle->closing = false;
     actor->handle = NULL;
     sim_client_end(client);
+    sim_client_drop_extra(handle);
     sim_actor_later(actor, client->world->closing ? 1 : sim_about(client->world, 100000));
 }
 

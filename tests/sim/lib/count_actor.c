@@ -33,7 +33,7 @@ void sim_count_start(struct sim_actor *actor, struct sim_handle *handle, enum pa
         const bool leased = verb == PAWL__TALLY_TAKE || verb == PAWL__TALLY_EXTEND;
         const bool named = leased || verb == PAWL__TALLY_GIVE;
         request->ids = named ? actor->stake.ids : NULL;
-        request->lease_us = leased ? handle->handle.lease_us : 0;
+        request->lease_us = leased ? handle->terms.lease_us : 0;
         request->permits = verb == PAWL__TALLY_TAKE ? &actor->stake.prepared : NULL;
     }
     actor->busy = true;

@@ -22,7 +22,7 @@ bool sim_is_permit(const struct pawl__request *request)
 static struct pawl__leases *leases_of(const struct sim_permit *permit)
 {
     const struct sim_handle *handle = permit->handle;
-    return handle->open ? handle->handle.leases : NULL;
+    return handle->open ? pawl__handle_leases(&handle->handle) : NULL;
 }
 
 /* ===== Taking ===== */
@@ -44,7 +44,7 @@ void sim_permits_prepare(struct sim_actor *actor, struct sim_handle *handle, int
         memset(permit, 0, sizeof *permit);
         permit->actor = actor;
         permit->handle = handle;
-        permit->renewed = handle->handle.leases != NULL;
+        permit->renewed = pawl__handle_leases(&handle->handle) != NULL;
         new_id(actor, &permit->id);
         stake->ids[i] = permit->id;
         if (permit->renewed) {
@@ -232,10 +232,10 @@ size_t sim_permits_drop_all(struct sim_actor *actor, struct sim_handle *handle)
     struct sim_client *client = actor->client;
     struct pawl__list dropped;
     size_t count = 0;
-    if (handle->handle.leases == NULL) {
+    if (pawl__handle_leases(&handle->handle) == NULL) {
         return 0;
     }
-    drop(client, handle->handle.leases, NULL, SIM_IDS_MAX, &dropped);
+    drop(client, &handle->leases, NULL, SIM_IDS_MAX, &dropped);
     for (struct pawl__list *node = dropped.next; node != &dropped; node = node->next) {
         struct pawl__permit *permit = PAWL__CONTAINER(node, struct pawl__permit, node);
         PAWL__CONTAINER(permit->lost, struct sim_permit, lost)->released = true;
@@ -249,9 +249,9 @@ void sim_permits_free(struct sim_client *client)
 {
     for (unsigned i = 0; i < client->world->plan.handles; i++) {
         struct sim_handle *handle = &client->handles[i];
-        if (handle->open && handle->handle.leases != NULL) {
+        if (handle->open && pawl__handle_leases(&handle->handle) != NULL) {
             free_list(&handle->leases.permits);
-            handle->handle.leases = NULL;
+            handle->handle.extra->leases = NULL;
         }
     }
     for (unsigned i = 0; i <= client->world->plan.actors; i++) {

@@ -158,7 +158,7 @@ void sim_hold_acquired(struct sim_actor *actor, struct pawl__tenure *tenure)
         return;
     }
     claim->through |= 1U << (actor->handle - client->handles);
-    claim->read_count += actor->handle->handle.kind == PAWL_READ;
+    claim->read_count += actor->handle->terms.kind == PAWL_READ;
     claim->first_count += claim->handle == &actor->handle->handle;
     if (claim->count++ > 0) {
         return;

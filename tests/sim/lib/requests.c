@@ -32,16 +32,16 @@ static void expect(struct sim_actor *actor, pawl_status status)
 
 static unsigned count_of(const struct sim_actor *actor, const struct sim_claim *claim)
 {
-    bool reads = actor->handle->handle.kind == PAWL_READ;
+    bool reads = actor->handle->terms.kind == PAWL_READ;
     return reads ? claim->read_count : claim->count - claim->read_count;
 }
 
 /* Who writes may read, too. Who reads would wait for itself to write. */
 static bool may_enter(const struct sim_actor *actor, const struct sim_claim *claim)
 {
-    const struct pawl__handle *handle = &actor->handle->handle;
-    bool waits_for_itself = claim->reads && handle->kind == PAWL_WRITE;
-    return !waits_for_itself && (handle->reentry || count_of(actor, claim) == 0);
+    const struct pawl__terms *terms = &actor->handle->terms;
+    bool waits_for_itself = claim->reads && terms->kind == PAWL_WRITE;
+    return !waits_for_itself && (terms->reentry || count_of(actor, claim) == 0);
 }
 
 static void expect_acquire(struct sim_actor *actor, const struct sim_claim *claim, bool lost)
@@ -54,7 +54,9 @@ static void expect_acquire(struct sim_actor *actor, const struct sim_claim *clai
     } else if (!may_enter(actor, claim)) {
         expect(actor, PAWL_DEADLOCK);
     } else if (claim->renew) {
+        const struct pawl__handle *handle = &actor->handle->handle;
         expect(actor, PAWL_OK);
+        actor->needs_memory = handle != claim->tenure->handle && handle->extra == NULL;
     }
 }
 
@@ -72,7 +74,7 @@ static void expect_release(struct sim_actor *actor, struct sim_claim *claim, boo
     }
     actor->claim = claim;
     actor->was_last = --claim->count == 0;
-    claim->read_count -= actor->handle->handle.kind == PAWL_READ;
+    claim->read_count -= actor->handle->terms.kind == PAWL_READ;
     claim->first_count -= claim->handle == &actor->handle->handle && claim->first_count > 0;
     actor->downgrades = !lost && shared(actor) && !claim->reads && !actor->was_last &&
                         claim->read_count == claim->count;
@@ -81,7 +83,7 @@ static void expect_release(struct sim_actor *actor, struct sim_claim *claim, boo
         claim->downgraded_us = actor->client->world->now_us;
         actor->client->world->stats.downgrades++;
     }
-    bool awaited = (actor->was_last || actor->downgrades) && !actor->handle->handle.unawaited;
+    bool awaited = (actor->was_last || actor->downgrades) && !actor->handle->terms.unawaited;
     if (lost) {
         claim->lost = true;
         expect(actor, PAWL_LOST);
@@ -115,6 +117,7 @@ void sim_request_started(struct sim_actor *actor)
     actor->was_last = false;
     actor->downgrades = false;
     actor->must_end = false;
+    actor->needs_memory = false;
     actor->cancels = actor->handle->cancels;
     switch (actor->request.kind) {
     case PAWL__WANT_ACQUIRE:
@@ -200,7 +203,7 @@ static struct pawl__tenure *find_hold(const struct sim_actor *actor)
 static bool would_write_reading(const struct sim_actor *actor)
 {
     const struct pawl__tenure *tenure = find_hold(actor);
-    return tenure != NULL && tenure->kind == PAWL_READ && actor->handle->handle.kind == PAWL_WRITE;
+    return tenure != NULL && tenure->kind == PAWL_READ && actor->handle->terms.kind == PAWL_WRITE;
 }
 
 static bool is_lost(const struct sim_claim *claim, int64_t since_us)
@@ -256,7 +259,7 @@ static void acquire_finished(struct sim_actor *actor)
             wrong(actor, "but its owner had lost nothing");
         }
     } else if (request->status == PAWL_DEADLOCK) {
-        if (actor->handle->handle.reentry && !actor->must_end && !would_write_reading(actor)) {
+        if (actor->handle->terms.reentry && !actor->must_end && !would_write_reading(actor)) {
             wrong(actor, "although it may enter again");
         }
     } else if (!sim_fault_is_fair(actor) && !(held != NULL && !held->renew)) {
@@ -351,6 +354,12 @@ static void errand_finished(struct sim_actor *actor)
     }
 }
 
+static bool lacks_memory(const struct sim_actor *actor)
+{
+    return actor->needs_memory && actor->request.status == PAWL_NO_MEMORY &&
+           sim_fault_is_fair(actor);
+}
+
 void sim_request_finished(struct sim_actor *actor)
 {
     struct sim_client *client = actor->client;
@@ -368,7 +377,7 @@ void sim_request_finished(struct sim_actor *actor)
     if (client->world->now_us > end_us) {
         wrong(actor, "later than it may");
     }
-    if (actor->must_end && request->status != actor->expected) {
+    if (actor->must_end && request->status != actor->expected && !lacks_memory(actor)) {
         wrong(actor, "against what its owner has");
     }
     switch (request->kind) {

@@ -241,6 +241,7 @@ struct sim_claim {
 
 struct sim_handle {
     struct pawl__handle handle;
+    struct pawl__terms terms;
     struct pawl__leases leases; /* of permits that it renews */
     unsigned name;
     bool is_owner;
@@ -267,6 +268,7 @@ struct sim_actor {
     bool downgrades;         /* release: it goes on for reading */
     bool must_end;           /* it cannot need the backend */
     pawl_status expected;    /* if it must end at once */
+    bool needs_memory;       /* acquire: its handle has to remember a hold of another's */
     uint64_t cancels;
     struct sim_stake stake; /* in a count */
 };
@@ -499,6 +501,7 @@ void sim_client_resume(struct sim_client *client);
 void sim_client_begin(struct sim_client *client); /* before a call of the machine */
 void sim_client_end(struct sim_client *client);   /* after it: take the outputs, check all */
 void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle);
+void sim_client_drop_extra(struct sim_handle *handle);
 bool sim_client_is_quiet(const struct sim_client *client);
 
 /* actor.c */
