@@ -52,13 +52,13 @@ static inline bool pawl__family_counts(enum pawl__family family)
 }
 
 /* One name, as the engine knows it. The core allocates engine->place_size bytes that begin with
- * this struct; what follows is the engine's (prepared keys, a descriptor, ...). A place outlives
+ * this struct; what follows is the engine's (its subscription, a descriptor, ...). A place outlives
  * every operation on it. */
 struct pawl__place {
     const char *name; /* 1 to PAWL__NAME_SIZE_MAX bytes, no NUL inside, NUL-terminated */
-    size_t name_size;
-    enum pawl__family family;
-    void *core; /* the core's own record of the name */
+    void *core;       /* the core's own record of the name */
+    uint32_t name_size;
+    enum pawl__family family : 8; /* small: every name has one of these */
 };
 
 enum pawl__op_kind {

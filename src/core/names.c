@@ -74,7 +74,7 @@ static struct pawl__name *name_new(
     char *copy = (char *)place + place_size;
     memcpy(copy, text, size);
     place->name = copy;
-    place->name_size = size;
+    place->name_size = (uint32_t)size;
     place->family = family;
     place->core = name;
     pawl__list_init(&name->holds);

@@ -281,7 +281,7 @@ void stage_jump(struct stage *stage, int64_t duration_us)
 bool stage_stranger_gets(struct stage *stage, const char *name, int64_t lease_us)
 {
     static uint64_t ids = 1000;
-    struct pawl__place place = {.name = name, .name_size = strlen(name)};
+    struct pawl__place place = {.name = name, .name_size = (uint32_t)strlen(name)};
     struct pawl__op op = {.place = &place,
         .kind = PAWL__OP_ACQUIRE,
         .id = ids++,

@@ -178,7 +178,7 @@ static inline struct pawl__place *place_open_sized(
 {
     struct pawl__place *place = support_alloc(pawl__engine_file.place_size);
     place->name = support_copy(name, name_size);
-    place->name_size = name_size;
+    place->name_size = (uint32_t)name_size;
     assert_int_equal(pawl__engine_file.place_open(side->self, place), PAWL_OK);
     return place;
 }

@@ -60,7 +60,8 @@ static void side_close(struct side *side)
 static struct pawl__op operate_as(struct side *side, const char *name, enum pawl__op_kind kind,
     uint64_t id, enum pawl__family family, pawl_kind as)
 {
-    struct pawl__place place = {.name = name, .name_size = strlen(name), .family = family};
+    struct pawl__place place = {
+        .name = name, .name_size = (uint32_t)strlen(name), .family = family};
     struct pawl__op op = {.place = &place, .kind = kind, .id = id, .as = as, .lease_us = 30000000};
     pawl__engine_memory.submit(side->self, &op, false);
     op.place = NULL;

@@ -299,7 +299,7 @@ static void side_close(struct side *side)
 static enum pawl__answer side_ask(
     struct side *side, enum pawl__op_kind kind, uint64_t id, const char *name)
 {
-    struct pawl__place place = {.name = name, .name_size = strlen(name)};
+    struct pawl__place place = {.name = name, .name_size = (uint32_t)strlen(name)};
     struct pawl__op op = {.kind = kind, .id = id, .lease_us = 60000000, .place = &place};
     engine->submit(side->self, &op, false);
     return op.answer;

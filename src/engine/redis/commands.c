@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations as commands; commands.h describes it from outside. On the hot path a command is three
- * or four copies: the prefix, the place's part, and the numbers. Replies are read by answers.c. */
+/* Operations as commands; commands.h describes it from outside. On the hot path a command is a
+ * few copies: the prefix, the keys, and the numbers. Replies are read by answers.c. */
 #include "engine/redis/commands.h"
 
+#include "base/rare.h"
 #include "engine/redis/commands_fair.h"
 #include "engine/redis/commands_families.h"
 #include "engine/redis/commands_write.h"
@@ -40,6 +41,65 @@ void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_flo
     commands->lease_us = 0; /* the text has the old one */
 }
 
+/* ===== Keys ===== */
+
+/* How a key begins. All are copied in the size of the longest; what was too much is written over.
+ */
+struct key_form {
+    _Alignas(32) char prefix[24]; /* so one lies in one cache line */
+    uint8_t prefix_size;
+    bool braces; /* round the name, unless it has one of its own */
+};
+
+static const struct key_form key_forms[] = {
+    [KEY_TOKEN] = {PAWL__TOKEN_PREFIX ":", sizeof PAWL__TOKEN_PREFIX, true},
+    [KEY_CHANNEL] = {PAWL__CHANNEL_PREFIX ":", sizeof PAWL__CHANNEL_PREFIX, true},
+    [KEY_LOCK] = {"", 0, false},
+    [KEY_QUEUE] = {PAWL__QUEUE_PREFIX ":", sizeof PAWL__QUEUE_PREFIX, true},
+    [KEY_TIMEOUTS] = {PAWL__TIMEOUTS_PREFIX ":", sizeof PAWL__TIMEOUTS_PREFIX, true},
+    [KEY_RW_CHANNEL] = {PAWL__RW_CHANNEL_PREFIX ":", sizeof PAWL__RW_CHANNEL_PREFIX, true},
+    [KEY_STEM] = {"", 0, true},
+};
+
+_Static_assert(
+    sizeof key_forms[0].prefix + sizeof "$0000\r\n{}\r\n" <= KEY_SIZE_MAX, "a key has its room");
+
+/* A size of three or four digits. */
+PAWL__RARE static char *write_long_size(char *at, unsigned size)
+{
+    at += size >= 1000 ? 4 : 3;
+    write_digits_before(at, size);
+    return at;
+}
+
+static inline char *write_key_size(char *at, unsigned size)
+{
+    *at++ = '$';
+    if (size >= 100) {
+        at = write_long_size(at, size);
+    } else {
+        const unsigned tens = size / 10;
+        *at = (char)('0' + tens);
+        at += tens > 0 ? 1 : 0;
+        *at++ = (char)('0' + size % 10);
+    }
+    return write_bytes(at, "\r\n", 2);
+}
+
+char *pawl__command_write_key(char *at, const struct pawl__redis_place *place, enum key key)
+{
+    const struct key_form *form = &key_forms[key];
+    const unsigned name_size = place->place.name_size;
+    const unsigned brace_size = form->braces & place->braces;
+    at = write_key_size(at, form->prefix_size + name_size + 2 * brace_size);
+    memcpy(at, form->prefix, sizeof form->prefix);
+    at += form->prefix_size;
+    *at = '{'; /* the name is written over it, if there are no braces */
+    at = write_bytes(at + brace_size, place->place.name, name_size);
+    *at = '}';
+    return write_bytes(at + brace_size, "\r\n", 2);
+}
+
 /* ===== One operation ===== */
 
 static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *out,
@@ -48,11 +108,12 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
     struct pawl__script_head longer;
     char *at = begin(out, head_for(&commands->acquire, &pawl__script_acquire, op, &longer),
-        &pawl__script_acquire, whole, place->parts_size + REST_SIZE_MAX);
+        &pawl__script_acquire, whole, rest_size(place, 2));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, 0, place->channel_at);
+    at = write_key(at, place, KEY_TOKEN);
+    at = write_key(at, place, KEY_LOCK);
     at = write_owner(at, commands, op->id);
     at = write_grant(at, commands, op->lease_us);
     return finish(out, write_tokens(at, op));
@@ -62,12 +123,11 @@ static bool put_count(const struct pawl__commands *commands, struct pawl__buffer
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at =
-        begin(out, &commands->count, &pawl__script_count, whole, place->parts_size + REST_SIZE_MAX);
+    char *at = begin(out, &commands->count, &pawl__script_count, whole, rest_size(place, 1));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, place->lock_at, place->lock_end);
+    at = write_key(at, place, KEY_LOCK);
     at = write_owner(at, commands, op->id);
     return finish(out, write_number(at, op->count));
 }
@@ -76,12 +136,12 @@ static bool put_release(const struct pawl__commands *commands, struct pawl__buff
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = begin(
-        out, &commands->release, &pawl__script_release, whole, place->parts_size + REST_SIZE_MAX);
+    char *at = begin(out, &commands->release, &pawl__script_release, whole, rest_size(place, 2));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, place->lock_at, place->parts_size);
+    at = write_key(at, place, KEY_LOCK);
+    at = write_key(at, place, KEY_CHANNEL);
     return finish(out, write_owner(at, commands, op->id));
 }
 
@@ -91,11 +151,13 @@ static bool put_pass(const struct pawl__commands *commands, struct pawl__buffer 
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
     struct pawl__script_head longer;
     char *at = begin(out, head_for(&commands->pass, &pawl__script_pass, op, &longer),
-        &pawl__script_pass, whole, place->parts_size + REST_SIZE_MAX);
+        &pawl__script_pass, whole, rest_size(place, 3));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, 0, place->parts_size);
+    at = write_key(at, place, KEY_TOKEN);
+    at = write_key(at, place, KEY_LOCK);
+    at = write_key(at, place, KEY_CHANNEL);
     at = write_owner(at, commands, op->id);
     at = write_owner(at, commands, op->heir_id);
     at = write_lease(at, op->lease_us);
@@ -109,12 +171,12 @@ static bool put_inspect(const struct pawl__commands *commands, struct pawl__buff
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = begin(
-        out, &commands->inspect, &pawl__script_inspect, whole, place->parts_size + REST_SIZE_MAX);
+    char *at = begin(out, &commands->inspect, &pawl__script_inspect, whole, rest_size(place, 2));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, 0, place->lock_end);
+    at = write_key(at, place, KEY_TOKEN);
+    at = write_key(at, place, KEY_LOCK);
     return finish(out, write_owner(at, commands, op->id));
 }
 
@@ -122,21 +184,23 @@ static bool put_break(const struct pawl__commands *commands, struct pawl__buffer
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = begin(
-        out, &commands->break_up, &pawl__script_break, whole, place->parts_size + REST_SIZE_MAX);
-    return at != NULL && finish(out, write_parts(at, place, place->lock_at, place->parts_size));
+    char *at = begin(out, &commands->break_up, &pawl__script_break, whole, rest_size(place, 2));
+    if (at == NULL) {
+        return false;
+    }
+    at = write_key(at, place, KEY_LOCK);
+    return finish(out, write_key(at, place, KEY_CHANNEL));
 }
 
 static bool put_raise(const struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at =
-        begin(out, &commands->raise, &pawl__script_raise, whole, place->parts_size + REST_SIZE_MAX);
+    char *at = begin(out, &commands->raise, &pawl__script_raise, whole, rest_size(place, 1));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, 0, place->lock_at);
+    at = write_key(at, place, KEY_TOKEN);
     at = write_number(at, (int64_t)op->token);
     return finish(out, write_number(at, commands->token_ttl_s));
 }
@@ -146,12 +210,12 @@ static bool put_verify(
 {
     static const char head[] = "*3\r\n$7\r\nHEXISTS\r\n";
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = pawl__buffer_reserve(out, place->parts_size + REST_SIZE_MAX);
+    char *at = pawl__buffer_reserve(out, rest_size(place, 1));
     if (at == NULL) {
         return false;
     }
     at = write_bytes(at, head, sizeof head - 1);
-    at = write_parts(at, place, place->lock_at, place->lock_end);
+    at = write_key(at, place, KEY_LOCK);
     return finish(out, write_owner(at, commands, op->id));
 }
 
@@ -163,7 +227,7 @@ bool pawl__command_put_renewals(const struct pawl__commands *commands, struct pa
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         assert(op->kind == PAWL__OP_RENEW);
         count++;
-        size += pawl__redis_place_of(op->place)->parts_size + REST_SIZE_MAX;
+        size += rest_size(pawl__redis_place_of(op->place), 1);
     }
     assert(count <= PAWL__RENEWALS_MAX);
     struct pawl__script_head head;
@@ -174,7 +238,7 @@ bool pawl__command_put_renewals(const struct pawl__commands *commands, struct pa
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-        at = write_parts(at, place, place->lock_at, place->lock_end);
+        at = write_key(at, place, KEY_LOCK);
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         at = write_owner(at, commands, op->id);
@@ -308,16 +372,16 @@ bool pawl__command_put_rights(
     const enum pawl__family family = place->place.family;
     const char *name = place->place.name;
     const size_t name_size = place->place.name_size;
-    char keys[2][PAWL__COMPOSED_SIZE_MAX];
-    struct pawl__redis_text fifth = pawl__redis_stem(place);
+    char keys[4][PAWL__COMPOSED_SIZE_MAX];
+    struct pawl__redis_text fifth = pawl__redis_stem(keys[0], &place->place);
     if (family == PAWL__FAMILY_FAIR) {
         fifth = pawl__redis_compose(keys[0], PAWL__QUEUE_PREFIX, name, name_size);
     } else if (family == PAWL__FAMILY_PERMITS) {
         fifth = pawl__redis_compose_leases(keys[0], name, name_size);
     }
-    const struct pawl__redis_text names[] = {pawl__redis_token(place), {name, name_size},
-        pawl__redis_channel(place), fifth,
-        pawl__redis_compose(keys[1], PAWL__TIMEOUTS_PREFIX, name, name_size)};
+    const struct pawl__redis_text names[] = {pawl__redis_token(keys[1], &place->place),
+        {name, name_size}, pawl__redis_channel(keys[2], &place->place), fifth,
+        pawl__redis_compose(keys[3], PAWL__TIMEOUTS_PREFIX, name, name_size)};
     return put_rights(out, names, rights_of(family), whole);
 }
 

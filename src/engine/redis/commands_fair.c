@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on fair locks as commands. The place's block has queue and times between lock and
- * channel (place.h), so here too one copy has them all. Replies are those of a mutex (answers.c).
- */
+/* Operations on fair locks as commands. Queue and times follow the lock in all of them. Replies are
+ * those of a mutex (answers.c). */
 #include "engine/redis/commands_fair.h"
 
 #include "engine/redis/commands_write.h"
+
+static char *write_keys(char *at, const struct pawl__redis_place *place)
+{
+    at = write_key(at, place, KEY_LOCK);
+    at = write_key(at, place, KEY_QUEUE);
+    return write_key(at, place, KEY_TIMEOUTS);
+}
 
 static bool put_acquire(const struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = begin(out, &commands->acquire_fair, &pawl__script_acquire_fair, whole,
-        place->parts_size + REST_SIZE_MAX);
+    char *at =
+        begin(out, &commands->acquire_fair, &pawl__script_acquire_fair, whole, rest_size(place, 4));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, 0, place->channel_at);
+    at = write_key(at, place, KEY_TOKEN);
+    at = write_keys(at, place);
     at = write_owner(at, commands, op->id);
     at = write_lease(at, op->lease_us);
     at = write_number(at, commands->token_ttl_s);
@@ -28,12 +35,13 @@ static bool put_release(const struct pawl__commands *commands, struct pawl__buff
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = begin(out, &commands->release_fair, &pawl__script_release_fair, whole,
-        place->parts_size + REST_SIZE_MAX);
+    char *at =
+        begin(out, &commands->release_fair, &pawl__script_release_fair, whole, rest_size(place, 4));
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, place->lock_at, place->parts_size);
+    at = write_keys(at, place);
+    at = write_key(at, place, KEY_CHANNEL);
     at = write_owner(at, commands, op->id);
     return finish(out, write_number(at, PAWL__FAIR_WAIT_MS));
 }
@@ -42,9 +50,13 @@ static bool put_break(const struct pawl__commands *commands, struct pawl__buffer
     const struct pawl__op *op, bool whole)
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = begin(out, &commands->break_fair, &pawl__script_break_fair, whole,
-        place->parts_size + REST_SIZE_MAX);
-    return at != NULL && finish(out, write_parts(at, place, place->lock_at, place->parts_size));
+    char *at =
+        begin(out, &commands->break_fair, &pawl__script_break_fair, whole, rest_size(place, 4));
+    if (at == NULL) {
+        return false;
+    }
+    at = write_keys(at, place);
+    return finish(out, write_key(at, place, KEY_CHANNEL));
 }
 
 bool pawl__command_put_fair(const struct pawl__commands *commands, struct pawl__buffer *out,

@@ -4,6 +4,8 @@
 
 #include "engine/redis/commands_write.h"
 
+enum { KEYS_MAX = 3 }; /* of one operation */
+
 /* Each script with the number of its keys and arguments. */
 static const struct {
     const struct pawl__script *script;
@@ -40,13 +42,12 @@ static char *begin_call(const struct pawl__commands *commands, struct pawl__buff
     struct pawl__script_head longer;
     const struct pawl__script_head *head = &commands->families[which];
     return begin(out, grants ? head_for(head, script, op, &longer) : head, script, whole,
-        place->parts_size + REST_SIZE_MAX);
+        rest_size(place, KEYS_MAX));
 }
 
 static char *write_lock(char *at, const struct pawl__op *op)
 {
-    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    return write_parts(at, place, place->lock_at, place->channel_at);
+    return write_key(at, pawl__redis_place_of(op->place), KEY_LOCK);
 }
 
 /* ===== Scripts of the lock and, perhaps, the owner ===== */
@@ -73,7 +74,7 @@ static bool put_quiet_release(
 {
     static const char head[] = "*3\r\n$4\r\nHDEL\r\n";
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    char *at = pawl__buffer_reserve(out, place->parts_size + REST_SIZE_MAX);
+    char *at = pawl__buffer_reserve(out, rest_size(place, 1));
     if (at == NULL) {
         return false;
     }
@@ -132,8 +133,9 @@ static bool put_acquire_shared(struct pawl__commands *commands, struct pawl__buf
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, 0, place->channel_at);
-    at = write_parts(at, place, place->stem_at, place->parts_size);
+    at = write_key(at, place, KEY_TOKEN);
+    at = write_key(at, place, KEY_LOCK);
+    at = write_key(at, place, KEY_STEM);
     at = write_owner(at, commands, op->id);
     at = write_grant(at, commands, op->lease_us);
     return finish(out, write_tokens(at, op));
@@ -146,7 +148,7 @@ static bool put_renewals_shared(const struct pawl__commands *commands, struct pa
     size_t size = 0;
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         count++;
-        size += pawl__redis_place_of(op->place)->parts_size + REST_SIZE_MAX;
+        size += rest_size(pawl__redis_place_of(op->place), 2);
     }
     struct pawl__script_head head;
     head_init(&head, &pawl__script_renew_shared, count, 4 * count);
@@ -158,8 +160,7 @@ static bool put_renewals_shared(const struct pawl__commands *commands, struct pa
         at = write_lock(at, op);
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
-        const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-        at = write_parts(at, place, place->stem_at, place->parts_size);
+        at = write_key(at, pawl__redis_place_of(op->place), KEY_STEM);
         at = write_owner(at, commands, op->id);
         at = write_lease(at, op->lease_us);
         at = write_bulk(at, op->as == PAWL_WRITE ? "w" : "r", 1);
@@ -188,7 +189,9 @@ static bool put_end_shared(const struct pawl__commands *commands, struct pawl__b
     if (at == NULL) {
         return false;
     }
-    at = write_parts(at, place, place->lock_at, place->parts_size);
+    at = write_key(at, place, KEY_LOCK);
+    at = write_key(at, place, KEY_RW_CHANNEL);
+    at = write_key(at, place, KEY_STEM);
     const bool release = which == PAWL__SCRIPT_RELEASE_SHARED;
     return finish(out, release ? write_owner(at, commands, op->id) : at);
 }

@@ -3,7 +3,7 @@
  * commands_fair.c.
  *
  * The room for a command is reserved once, the pieces follow each other, then all is committed.
- * Everything here is inlined: on the hot path a command is three or four copies. */
+ * Nearly everything here is inlined: on the hot path a command is a few copies. */
 #ifndef PAWL_ENGINE_REDIS_COMMANDS_WRITE_H
 #define PAWL_ENGINE_REDIS_COMMANDS_WRITE_H
 
@@ -18,6 +18,7 @@ enum {
     NUMBER_SIZE_MAX = 20, /* with its sign */
     OWNER_SIZE_MAX = PAWL__UUID_SIZE + 1 + 20,
     HEAD_SIZE_MAX = 128, /* of a script's call, without the text */
+    KEY_SIZE_MAX = 40,   /* of a key's prefix, braces and framing */
     /* Two owners and five numbers with their framing, which is more than any operation has. */
     REST_SIZE_MAX = 2 * (OWNER_SIZE_MAX + 7) + 5 * (NUMBER_SIZE_MAX + 7),
     US_PER_MS = 1000,
@@ -130,11 +131,31 @@ static inline char *write_tokens(char *at, const struct pawl__op *op)
     return op->tokens <= 1 ? at : write_number(at, op->tokens);
 }
 
-/* From the counter, the lock or the channel in the place's block up to the end of a later one. */
-static inline char *write_parts(
-    char *at, const struct pawl__redis_place *place, size_t from, size_t to)
+/* The keys and channels of a place; place.h says how they look. */
+enum key {
+    KEY_TOKEN,
+    KEY_CHANNEL,
+    KEY_LOCK, /* the name itself */
+    KEY_QUEUE,
+    KEY_TIMEOUTS,
+    KEY_RW_CHANNEL,
+    KEY_STEM,
+};
+
+/* Write one of them as a bulk string. Not inlined: it is written several times in a row, and code
+ * that is there already costs less than code of its own. In commands.c. */
+__attribute__((noinline)) char *pawl__command_write_key(
+    char *at, const struct pawl__redis_place *place, enum key key);
+
+static inline char *write_key(char *at, const struct pawl__redis_place *place, enum key key)
 {
-    return write_bytes(at, place->parts + from, to - from);
+    return pawl__command_write_key(at, place, key);
+}
+
+/* Room for so many keys of a place, and for all else but the head. */
+static inline size_t rest_size(const struct pawl__redis_place *place, size_t key_count)
+{
+    return key_count * (place->place.name_size + KEY_SIZE_MAX) + REST_SIZE_MAX;
 }
 
 static inline char *write_eval(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One lock's name as Redis knows it: its keys and its channel, put together once.
+/* One lock's name as Redis knows it: how its keys and its channel are called.
  *
  * The lock is a hash under the name itself. Its token counter and its channel have Redisson's
  * names: a prefix, a colon, and the name in braces, so that all fall into one slot of a cluster; a
@@ -14,9 +14,8 @@
  * too: that of a latch has braces round the name whatever the name is, and no colon. Instead of a
  * token counter they have what the records of requests begin with (tally.h).
  *
- * They stand in one block as bulk strings, in the order counter, lock, queue and times (if there
- * are any), channel, stem (if there is one), so that every command can copy what it needs of them
- * in one piece. */
+ * None of them is kept, for a client may hold very many locks: commands put them together while
+ * they write (commands_write.h), everybody else in room of its own. */
 #ifndef PAWL_ENGINE_REDIS_PLACE_H
 #define PAWL_ENGINE_REDIS_PLACE_H
 
@@ -60,52 +59,20 @@ struct pawl__subscription {
 };
 
 struct pawl__redis_place {
-    struct pawl__place place; /* must be first */
-    char *parts;              /* the block */
-    uint16_t parts_size;
-    uint16_t lock_at; /* where the bulk string of the lock begins in it, */
-    uint16_t lock_end;
-    uint16_t channel_at;
-    uint16_t stem_at;    /* where the fourth part begins; without one, where the block ends */
-    uint16_t token_text; /* where the plain names begin; each ends with its part */
-    uint16_t channel_text;
-    uint16_t stem_text;
+    struct pawl__place place;       /* must be first */
+    struct pawl__subscription *own; /* that to the channel; push.c's; NULL: none */
+    unsigned waiter_count;          /* subscriptions of waiters; push.c's, too */
 
     /* Whether our own push connection hears the channel at the moment. Set by push.c, read by all.
      */
     _Atomic bool subscribed;
 
-    unsigned waiter_count;          /* subscriptions of waiters; push.c's, */
-    struct pawl__subscription *own; /* and so is that to the channel; NULL: none */
+    bool braces; /* keys have the name in braces; it has no opening one of its own */
 };
 
 static inline struct pawl__redis_place *pawl__redis_place_of(struct pawl__place *place)
 {
     return (struct pawl__redis_place *)(void *)place;
-}
-
-/* A plain name between these two places in the block; the part goes on with two bytes. */
-static inline struct pawl__redis_text pawl__redis_text_in(
-    const struct pawl__redis_place *place, size_t begin, size_t part_end)
-{
-    return (struct pawl__redis_text){place->parts + begin, part_end - 2 - begin};
-}
-
-static inline struct pawl__redis_text pawl__redis_token(const struct pawl__redis_place *place)
-{
-    return pawl__redis_text_in(place, place->token_text, place->lock_at);
-}
-
-static inline struct pawl__redis_text pawl__redis_channel(const struct pawl__redis_place *place)
-{
-    return pawl__redis_text_in(place, place->channel_text, place->stem_at);
-}
-
-/* Size 0: it has none. */
-static inline struct pawl__redis_text pawl__redis_stem(const struct pawl__redis_place *place)
-{
-    return place->stem_text != 0 ? pawl__redis_text_in(place, place->stem_text, place->parts_size)
-                                 : (struct pawl__redis_text){NULL, 0};
 }
 
 /* The prefix and a colon, if there is a prefix, and the name in its braces, into room for
@@ -116,8 +83,13 @@ struct pawl__redis_text pawl__redis_compose(
 /* The sorted set of a semaphore's leases: the name in its braces, and what it is. */
 struct pawl__redis_text pawl__redis_compose_leases(char *to, const char *name, size_t name_size);
 
-/* False: no memory. place->place is set already. */
-bool pawl__redis_place_init(struct pawl__redis_place *place);
-void pawl__redis_place_free(struct pawl__redis_place *place);
+/* Into room for PAWL__COMPOSED_SIZE_MAX bytes: the token counter, or what stands for it; the
+ * channel; and the stem, of size 0 where there is none. */
+struct pawl__redis_text pawl__redis_token(char *to, const struct pawl__place *place);
+struct pawl__redis_text pawl__redis_channel(char *to, const struct pawl__place *place);
+struct pawl__redis_text pawl__redis_stem(char *to, const struct pawl__place *place);
+
+/* place->place is set already. */
+void pawl__redis_place_init(struct pawl__redis_place *place);
 
 #endif

@@ -75,9 +75,8 @@ static pawl_status redis_connect(void *self, int64_t deadline_us)
 static pawl_status redis_place_open(void *self, struct pawl__place *place)
 {
     (void)self;
-    return pawl__redis_place_init(pawl__redis_place_of(place))
-               ? PAWL_OK
-               : pawl__fail(PAWL_NO_MEMORY, "no memory for a lock's name");
+    pawl__redis_place_init(pawl__redis_place_of(place));
+    return PAWL_OK;
 }
 
 static pawl_status redis_place_check(void *self, struct pawl__place *place)
@@ -89,9 +88,7 @@ static pawl_status redis_place_check(void *self, struct pawl__place *place)
 static void redis_place_close(void *self, struct pawl__place *place)
 {
     struct redis *redis = self;
-    struct pawl__redis_place *own = pawl__redis_place_of(place);
-    pawl__push_forget(&redis->push, own);
-    pawl__redis_place_free(own);
+    pawl__push_forget(&redis->push, pawl__redis_place_of(place));
 }
 
 static bool is_watch(const struct pawl__op *op)

@@ -140,20 +140,24 @@ char *pawl__rights_sentence(const struct pawl__resp_reader *reader,
 {
     const struct pawl__redis_text lock = {place->place.name, place->place.name_size};
     const bool fair = place->place.family == PAWL__FAMILY_FAIR;
+    char keys[3][PAWL__COMPOSED_SIZE_MAX];
+    const struct pawl__redis_text token = pawl__redis_token(keys[0], &place->place);
+    const struct pawl__redis_text stem = pawl__redis_stem(keys[1], &place->place);
+    const struct pawl__redis_text channel = pawl__redis_channel(keys[2], &place->place);
     char queue[PAWL__COMPOSED_SIZE_MAX];
     char timeouts[PAWL__COMPOSED_SIZE_MAX];
     char leases[PAWL__COMPOSED_SIZE_MAX];
     const struct subject subjects[] = {
         {"lock", " on key '", '~', lock, ""},
-        {"token", " on key '", '~', pawl__redis_token(place), ""},
-        {"hold", " on keys '", '~', pawl__redis_stem(place), ":*:rwlock_timeout:*"},
+        {"token", " on key '", '~', token, ""},
+        {"hold", " on keys '", '~', stem, ":*:rwlock_timeout:*"},
         {"queue", " on key '", '~',
             pawl__redis_compose(queue, PAWL__QUEUE_PREFIX, lock.bytes, lock.size), ""},
         {"timeouts", " on key '", '~',
             pawl__redis_compose(timeouts, PAWL__TIMEOUTS_PREFIX, lock.bytes, lock.size), ""},
-        {"record", " on keys '", '~', pawl__redis_token(place), ":*"},
+        {"record", " on keys '", '~', token, ":*"},
         {"leases", " on key '", '~', pawl__redis_compose_leases(leases, lock.bytes, lock.size), ""},
-        {"channel", " on channel '", '&', pawl__redis_channel(place), fair ? "*" : ""},
+        {"channel", " on channel '", '&', channel, fair ? "*" : ""},
         {"server", NULL, '\0', {NULL, 0}, ""},
     };
     struct sentence problem = {.size = 0};

@@ -145,11 +145,10 @@ static bool subscribe(struct pawl__push *push, struct pawl__subscription *subscr
 static struct pawl__redis_text waiter_channel(
     const struct pawl__push *push, const struct pawl__op *op, char to[WAITER_CHANNEL_SIZE])
 {
-    const struct pawl__redis_text channel = pawl__redis_channel(pawl__redis_place_of(op->place));
-    memcpy(to, channel.bytes, channel.size);
-    const int rest = snprintf(to + channel.size, WAITER_CHANNEL_SIZE - channel.size, ":%s:%llu",
-        push->host->uuid, (unsigned long long)op->id);
-    return (struct pawl__redis_text){to, channel.size + (size_t)rest};
+    const size_t size = pawl__redis_channel(to, op->place).size;
+    const int rest = snprintf(to + size, WAITER_CHANNEL_SIZE - size, ":%s:%llu", push->host->uuid,
+        (unsigned long long)op->id);
+    return (struct pawl__redis_text){to, size + (size_t)rest};
 }
 
 static bool is_waiters(const struct pawl__op *op)
@@ -174,26 +173,23 @@ static struct pawl__subscription *find(struct pawl__push *push, const struct paw
 static struct pawl__subscription *add(struct pawl__push *push, const struct pawl__op *op)
 {
     struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    struct pawl__redis_text channel = pawl__redis_channel(place);
     char text[WAITER_CHANNEL_SIZE];
-    if (is_waiters(op)) {
-        channel = waiter_channel(push, op, text);
-    }
+    const struct pawl__redis_text channel =
+        is_waiters(op) ? waiter_channel(push, op, text) : pawl__redis_channel(text, op->place);
     struct pawl__subscription *subscription = pawl__alloc(sizeof *subscription + channel.size);
     if (subscription == NULL) {
         return NULL;
     }
+    char *copy = (char *)(subscription + 1);
+    memcpy(copy, channel.bytes, channel.size);
     subscription->place = place;
     if (is_waiters(op)) {
-        char *copy = (char *)(subscription + 1);
-        memcpy(copy, channel.bytes, channel.size);
-        channel.bytes = copy;
         subscription->id = op->id;
         place->waiter_count++;
     } else {
         place->own = subscription;
     }
-    pawl__map_add(&push->channels, &subscription->node, channel.bytes, channel.size);
+    pawl__map_add(&push->channels, &subscription->node, copy, channel.size);
     subscription->stage = PAWL__WATCH_WANTED;
     return subscription;
 }
@@ -270,6 +266,7 @@ void pawl__push_end_place(struct pawl__push *push, struct pawl__redis_place *pla
             end(push, subscription, &effects);
         }
     }
+    assert(place->own == NULL && place->waiter_count == 0);
 }
 
 /* ===== Coming and going of the connection ===== */

@@ -95,10 +95,7 @@ static bool put_record(
     struct pawl__buffer *out, const char *uuid, const struct pawl__op *op, uint64_t number)
 {
     char key[RECORD_SIZE_MAX];
-    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-    const struct pawl__redis_text stem = pawl__redis_token(place);
-    size_t size = stem.size;
-    memcpy(key, stem.bytes, size);
+    size_t size = pawl__redis_token(key, op->place).size;
     size += (size_t)snprintf(key + size, sizeof key - size, ":%.*s:%llu", PAWL__UUID_SIZE, uuid,
         (unsigned long long)number);
     return pawl__resp_put_bulk(out, key, size);
@@ -156,7 +153,8 @@ bool pawl__tally_command_put(
     const char *uuid, struct pawl__buffer *out, const struct pawl__op *op, bool whole)
 {
     const struct pawl__tally_ask *ask = op->tally;
-    const struct pawl__redis_text channel = pawl__redis_channel(pawl__redis_place_of(op->place));
+    char text[PAWL__COMPOSED_SIZE_MAX];
+    const struct pawl__redis_text channel = pawl__redis_channel(text, op->place);
     const struct form form = form_of(op);
     const size_t before = pawl__buffer_size(out);
     const size_t id_count = ask->ids != NULL ? (size_t)ask->amount : 0;

@@ -107,7 +107,11 @@ static void read_worker(struct history *history, const struct crew *crew, size_t
     for (size_t i = first; i < history->count; i++) {
         struct hold *hold = &history->holds[i];
         if (!hold->left) {
-            hold->used_us = crew_lives(crew, worker) ? hold->from_us : crew->killed_us[worker];
+            /* The time of a kill is taken before it: a hold may have begun in between. */
+            hold->used_us = hold->from_us;
+            if (!crew_lives(crew, worker) && crew->killed_us[worker] > hold->from_us) {
+                hold->used_us = crew->killed_us[worker];
+            }
         }
         hold->until_us = smaller(hold->until_us, hold->used_us);
     }

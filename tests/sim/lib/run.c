@@ -67,7 +67,7 @@ static void start(struct sim_world *world, uint64_t seed, bool verbose)
     pawl__random_seed(&world->random, ~seed);
     for (int i = 0; i < SIM_NAMES_MAX; i++) {
         world->places[i].name = names[i];
-        world->places[i].name_size = strlen(names[i]);
+        world->places[i].name_size = (uint32_t)strlen(names[i]);
         world->places[i].family = world->plan.families[i];
         world->free_us[i] = PAWL__NEVER;
         world->counts[i].base = world->plan.permits[i];

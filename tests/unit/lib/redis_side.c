@@ -182,7 +182,7 @@ struct pawl__place *place_make(const char *name, size_t name_size)
 {
     struct pawl__place *place = support_alloc(pawl__engine_redis.place_size);
     place->name = support_copy(name, name_size);
-    place->name_size = name_size;
+    place->name_size = (uint32_t)name_size;
     return place;
 }
 
