@@ -10,7 +10,8 @@
  *   cancel.c   ending the waits of a handle
  *   watch.c    subscriptions of names that are waited for
  *   ear.c      the same for single waiters of a fair lock
- *   hold.c     while held: re-entry, renewal, extension, loss
+ *   hold.c     while held: re-entry, renewal, extension
+ *   loss.c     when it is lost
  *   release.c  the last release, and passing on
  *   tally.c    semaphores and latches (tally.h)
  *   leases.c   permits that are kept alive (leases.h)
@@ -167,17 +168,19 @@ void pawl__hold_answered(struct pawl__machine *machine, struct pawl__tenure *ten
 void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 bool pawl__hold_renew_early(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice);
+void pawl__hold_leave(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status);
+int64_t pawl__valid_until(const struct pawl__op *op);
+
+/* loss.c */
 void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     enum pawl__loss loss, int64_t now_us);
 void pawl__hold_free(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
-void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice);
 void pawl__hold_refuse_lost(struct pawl__machine *machine, const struct pawl__tenure *tenure,
     struct pawl__request *request);
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us);
 struct pawl__lost pawl__hold_loss(const struct pawl__tenure *tenure);
-void pawl__hold_leave(
-    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status);
-int64_t pawl__valid_until(const struct pawl__op *op);
 
 /* release.c */
 int64_t pawl__hold_off_end(const struct pawl__machine *machine, int64_t now_us);
