@@ -124,7 +124,7 @@ static void a_name_outlives_the_client(void **state)
     (void)state;
     pawl_client *opened = NULL;
     pawl_lock *lock = NULL;
-    assert_int_equal(pawl_client_open("memory:", NULL, &opened), PAWL_OK);
+    assert_int_equal(pawl_client_open("memory:terms", NULL, &opened), PAWL_OK);
     assert_int_equal(pawl_lock_open(opened, "nightly", NULL, &lock), PAWL_OK);
     assert_int_equal(pawl_client_close(opened), PAWL_OK);
     struct pawl__request request = {.status = PAWL_BUSY, .handle = &lock->handle};
