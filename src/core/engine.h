@@ -56,7 +56,6 @@ static inline bool pawl__family_counts(enum pawl__family family)
  * every operation on it. */
 struct pawl__place {
     const char *name; /* 1 to PAWL__NAME_SIZE_MAX bytes, no NUL inside, NUL-terminated */
-    void *core;       /* the core's own record of the name */
     uint32_t name_size;
     enum pawl__family family : 8; /* small: every name has one of these */
 };

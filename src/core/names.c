@@ -76,7 +76,6 @@ static struct pawl__name *name_new(
     place->name = copy;
     place->name_size = (uint32_t)size;
     place->family = family;
-    place->core = name;
     pawl__list_init(&name->holds);
     pawl__map_add(&machine->names, &name->node, copy, size);
     return name;

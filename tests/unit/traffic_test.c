@@ -56,7 +56,7 @@ static bool has_traffic(void)
 static void one_caller_makes_none(void **state)
 {
     (void)state;
-    assert_true(sizeof(struct pawl__name) <= 96);
+    assert_true(sizeof(struct pawl__name) <= 104);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
         assert_int_equal(stage_acquire_now(&stage, &handle, OTHER), PAWL_BUSY);
