@@ -8,8 +8,7 @@
 # Between two exchanges the server and the kernel use the processor's caches, so what a lock costs
 # is mostly code that has to be fetched again. By the profile, and over all files at once (-flto),
 # the compiler lays what is used side by side and the rest apart: an acquire and a release by TCP
-# touch a third fewer cache lines of code. What would make that code longer is therefore switched
-# off. bench/README.md has the figures.
+# touch a third fewer cache lines of code. bench/README.md has the figures, for each option.
 set(PAWL_PROFILE "" CACHE STRING "record, or the directory of a recording to build by (gcc only)")
 
 if(NOT PAWL_PROFILE STREQUAL "" AND
@@ -20,9 +19,17 @@ if(NOT PAWL_PROFILE STREQUAL "" AND
         "leave it out, or choose another compiler with CC and a new build directory")
 endif()
 
+# For both builds, as a recording fits only what was compiled alike. A recording has a file for each
+# object, named by the object's path in the build directory, which is another one the second time.
+# -O3 inlines more, which pays where the profile says that it is used. What makes code longer for
+# the sake of loops is off: there are none that matter.
+set(PAWL_PROFILE_OPTIONS -O3 -fno-tracer -fno-unroll-loops -fno-peel-loops -fno-tree-vectorize
+    -falign-functions=1 -falign-jumps=1 -falign-loops=1
+    "-fprofile-prefix-path=${PROJECT_BINARY_DIR}")
+
 function(pawl_record_profile objects shared)
-    set(options "-fprofile-generate=${PROJECT_BINARY_DIR}/profile" -fprofile-update=prefer-atomic
-        "-fprofile-prefix-path=${PROJECT_BINARY_DIR}")
+    set(options ${PAWL_PROFILE_OPTIONS} "-fprofile-generate=${PROJECT_BINARY_DIR}/profile"
+        -fprofile-update=prefer-atomic)
     target_compile_options(${objects} PRIVATE ${options})
     target_link_options(${shared} PRIVATE ${options})
 endfunction()
@@ -34,11 +41,7 @@ function(pawl_use_profile objects shared static)
         message(FATAL_ERROR
             "PAWL_PROFILE: no recording in ${recording}; scripts/release makes one, or leave it out")
     endif()
-    # A recording has a file for each object, named by the object's path in the build directory,
-    # which may be another one now.
-    set(options "-fprofile-use=${recording}" "-fprofile-prefix-path=${PROJECT_BINARY_DIR}"
-        -fno-tracer -fno-unroll-loops -fno-peel-loops
-        -falign-functions=1 -falign-jumps=1 -falign-loops=1)
+    set(options ${PAWL_PROFILE_OPTIONS} "-fprofile-use=${recording}")
     # Fat: with code beside what -flto works on.
     target_compile_options(${objects} PRIVATE ${options} -flto -ffat-lto-objects)
     target_link_options(${shared} PRIVATE ${options} -flto=auto)
