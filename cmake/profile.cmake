@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The library built by a profile, a recording of how often each branch is taken. That takes two
-# builds of the same sources by the same compiler: one with PAWL_PROFILE=record, whose shared library
-# writes the recording to <build>/profile when a program that has used it ends, and one with
+# builds of the same sources by the same compiler: one with PAWL_PROFILE=record, whose shared
+# library writes the recording to <build>/profile when a program that has used it ends, and one with
 # PAWL_PROFILE=<that directory>. scripts/release does both, with bench/training in between.
 #
 # Between two exchanges the server and the kernel use the processor's caches, so what a lock costs
@@ -39,7 +39,7 @@ function(pawl_use_profile objects shared static)
     file(GLOB files "${recording}/*.gcda")
     if(NOT files)
         message(FATAL_ERROR
-            "PAWL_PROFILE: no recording in ${recording}; scripts/release makes one, or leave it out")
+            "PAWL_PROFILE: no recording in ${recording}; scripts/release makes one")
     endif()
     set(options ${PAWL_PROFILE_OPTIONS} "-fprofile-use=${recording}")
     # Fat: with code beside what -flto works on.

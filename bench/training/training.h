@@ -2,8 +2,8 @@
 /* What the parts of the training share. main.c has the tools and the list of parts, the other files
  * the parts themselves. Whatever does not answer as it must ends the program: a recording of
  * failures is worth nothing. */
-#ifndef PAWL_BENCH_TRAINING_H
-#define PAWL_BENCH_TRAINING_H
+#ifndef PAWL_TRAINING_TRAINING_H
+#define PAWL_TRAINING_TRAINING_H
 
 #include <pawl.h>
 

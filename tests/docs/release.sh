@@ -44,9 +44,10 @@ if grep -q 'is not gcc 12 or later' "$work/log"; then
 fi
 grep -q '2/3 training' "$work/log" || { cat "$work/log"; fail "there was no training"; }
 [[ ! -e $build-record ]] || fail "$build-record is left behind"
-recording=("$build"/profile/*/*alloc.c.gcda)
-[[ -s ${recording[0]} ]] || fail "no recording in $build/profile"
-grep -q -- "-fprofile-use=$(dirname "${recording[0]}") .*base/alloc.c" "$build/compile_commands.json" ||
+recording=("$build"/pawl-profile/*)
+[[ -s ${recording[0]}/src#CMakeFiles#pawl_objects.dir#base#alloc.c.gcda ]] ||
+    fail "no recording of src/base/alloc.c in $build/pawl-profile"
+grep -q -- "-fprofile-use=${recording[0]} .*base/alloc.c" "$build/compile_commands.json" ||
     fail "the library was not built by the recording"
 pass "recorded, trained, built by the recording"
 
