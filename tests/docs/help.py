@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPTS = ["scripts/test", "scripts/demo", "scripts/torture", "bench/run", "bench/run_command",
-           "bench/ls_million", "bench/flashsale"]
+SCRIPTS = ["scripts/test", "scripts/demo", "scripts/torture", "scripts/release", "bench/run",
+           "bench/run_command", "bench/ls_million", "bench/flashsale"]
 BUILDERS = ["cmake", "ninja", "make", "cc"]
 
 

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# release.sh ROOT CC NM PYTHON VERSION
+#
+# What scripts/release builds and installs works: the library alone, to save time, but recorded,
+# trained and built by the recording. A consumer locks with it in files and on a private Redis, with
+# the shared library and with the static one; the symbols are those of any other build; a second
+# build uses the recording again; and nothing is left behind.
+set -euo pipefail
+
+root=$1 cc=$2 nm=$3 python=$4 version=$5
+work=$(mktemp -d "${TMPDIR:-/tmp}/pawl-release.XXXXXX")
+redis=''
+clean_up() {
+    [[ -z $redis ]] || kill "$redis" 2>/dev/null || true
+    wait
+    rm -rf "$work"
+}
+trap clean_up EXIT
+build=$work/build prefix=$work/prefix
+
+passed=0
+pass() {
+    passed=$((passed + 1))
+    echo "ok: $*"
+}
+fail() {
+    echo "release: $*" >&2
+    echo "[  PASSED  ] $passed test(s)."
+    echo "[  FAILED  ] 1 test(s)."
+    exit 1
+}
+
+release() {
+    CC=$cc "$root/scripts/release" --build "$build" "$@" >"$work/log" 2>&1 ||
+        { cat "$work/log"; fail "scripts/release $* failed"; }
+}
+
+release --prefix "$prefix" -- -DPAWL_COMMAND=OFF
+if grep -q 'is not gcc 12 or later' "$work/log"; then
+    echo "skipped: $cc cannot build by a profile"
+    exit 77
+fi
+grep -q '2/3 training' "$work/log" || { cat "$work/log"; fail "there was no training"; }
+[[ ! -e $build-record ]] || fail "$build-record is left behind"
+recording=("$build"/pawl-profile/*)
+[[ -s ${recording[0]}/src#CMakeFiles#pawl_objects.dir#base#alloc.c.gcda ]] ||
+    fail "no recording of src/base/alloc.c in $build/pawl-profile"
+grep -q -- "-fprofile-use=${recording[0]} .*base/alloc.c" "$build/compile_commands.json" ||
+    fail "the library was not built by the recording"
+pass "recorded, trained, built by the recording"
+
+release -- -DPAWL_COMMAND=OFF
+grep -q 'by the recording that is there' "$work/log" || { cat "$work/log"; fail "trained again"; }
+pass "a second build uses the recording again"
+
+libdir=$(dirname "$(dirname "$(find "$prefix" -name pawl.pc)")")
+"$python" -B "$root/tests/style/exports.py" "$prefix/include/pawl.h" "$libdir/libpawl.so" \
+    "$libdir/libpawl.a" "$nm" >"$work/log" 2>&1 || { cat "$work/log"; fail "other symbols"; }
+pass "the symbols are those of pawl.h"
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+consumer=$root/tests/docs/consumer/consumer.c
+# The words of pkg-config's answer are meant to be split.
+# shellcheck disable=SC2046
+"$cc" "$consumer" $(pkg-config --cflags --libs pawl) -o "$work/shared"
+# shellcheck disable=SC2046
+"$cc" "$consumer" $(pkg-config --cflags pawl) "$libdir/libpawl.a" -pthread -o "$work/static"
+
+PATH=$PATH:/usr/sbin
+if ! command -v redis-server >/dev/null; then
+    fail "no redis-server"
+fi
+redis-server --port 0 --unixsocket "$work/redis.sock" --unixsocketperm 700 --dir "$work" --save '' \
+    >"$work/redis.log" 2>&1 &
+redis=$!
+for ((i = 0; i < 1000; i++)); do
+    [[ ! -S $work/redis.sock ]] || break
+    sleep 0.02
+done
+mkdir -m 700 "$work/locks"
+for program in shared static; do
+    for url in "file://$work/locks" "redis+unix://$work/redis.sock"; do
+        said=$(LD_LIBRARY_PATH=$libdir "$work/$program" "$url") || fail "$program on $url failed"
+        [[ $said == "pawl $version: ok" ]] || fail "$program on $url said '$said'"
+        pass "$program: ${url%%:*}"
+    done
+done
+
+if cmake -S "$root" -B "$build" -DPAWL_PROFILE="$work/nothing" >"$work/log" 2>&1 ||
+    ! grep -q 'no recording in' "$work/log"; then
+    cat "$work/log"
+    fail "a recording that is not there was not refused"
+fi
+pass "a recording that is not there is refused"
+
+echo "[  PASSED  ] $passed test(s)."
