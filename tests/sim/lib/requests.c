@@ -301,7 +301,7 @@ static void downgrade_finished(struct sim_actor *actor)
             wrong(actor, "but the backend does not let others read");
         }
     } else if (status == PAWL_LOST) {
-        if (sim_now(actor->client) < claim->deadline_us && !claim->taken) {
+        if (sim_now(actor->client) < claim->deadline_us && !claim->taken && !claim->owner_gone) {
             wrong(actor, "but it was not lost");
         }
     } else if (!sim_fault_is_fair(actor)) {
