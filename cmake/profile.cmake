@@ -46,8 +46,8 @@ function(pawl_use_profile objects shared static)
     target_compile_options(${objects} PRIVATE ${options} -flto -ffat-lto-objects)
     target_link_options(${shared} PRIVATE ${options} -flto=auto)
     # Only this very compiler could read the latter, and another one would stumble over it.
-    add_custom_command(TARGET ${static} POST_BUILD VERBATIM COMMAND ${CMAKE_OBJCOPY} --wildcard
-        -R .gnu.lto_* -R .gnu.debuglto_* -N __gnu_lto_v1 $<TARGET_FILE:${static}>)
+    add_custom_command(TARGET ${static} POST_BUILD VERBATIM COMMAND ${CMAKE_OBJCOPY}
+        -R .gnu.lto_* -R .gnu.debuglto_* $<TARGET_FILE:${static}>)
 endfunction()
 
 # Build these as PAWL_PROFILE says: the objects, and the libraries that are made of them.

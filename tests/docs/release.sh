@@ -59,6 +59,11 @@ libdir=$(dirname "$(dirname "$(find "$prefix" -name pawl.pc)")")
 "$python" -B "$root/tests/style/exports.py" "$prefix/include/pawl.h" "$libdir/libpawl.so" \
     "$libdir/libpawl.a" "$nm" >"$work/log" 2>&1 || { cat "$work/log"; fail "other symbols"; }
 pass "the symbols are those of pawl.h"
+readelf -SW "$libdir/libpawl.a" >"$work/log"
+if grep -q 'gnu.lto' "$work/log"; then
+    fail "the static library has parts that only this compiler can read"
+fi
+pass "the static library is for any compiler"
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 consumer=$root/tests/docs/consumer/consumer.c
