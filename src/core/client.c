@@ -206,7 +206,6 @@ static pawl_status read_settings(
     settings->connect_timeout_us = connect_ms * 1000;
     client->machine.timeout_us = timeout_ms * 1000;
     client->machine.give_up_us = give_up_ms * 1000;
-    client->machine.motions_kept = PAWL__MOTIONS_KEPT;
     return status;
 }
 
@@ -224,6 +223,7 @@ static bool init_parts(struct pawl_client *client, const pawl_client_options *op
     client->forks = pawl__fork_count();
     client->machine.engine = client->engine;
     client->machine.nudge = nudge;
+    client->machine.motions_kept = PAWL__MOTIONS_KEPT;
     pthread_mutex_init(&client->opening, NULL);
     pthread_mutex_init(&client->mutex, NULL);
     pthread_cond_init(&client->left, NULL);
