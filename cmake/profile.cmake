@@ -19,8 +19,9 @@ if(NOT PAWL_PROFILE STREQUAL "" AND
         "leave it out, or choose another compiler with CC and a new build directory")
 endif()
 
-# For both builds, as a recording fits only what was compiled alike. A recording has a file for each
-# object, named by the object's path in the build directory, which is another one the second time.
+# For both builds, as a recording fits only what was compiled alike: the same sources in the same
+# place, options and generator, or gcc complains. A recording has a file for each object, named by
+# the object's path in the build directory, which is another one the second time.
 # -O3 inlines more, which pays where the profile says that it is used. What makes code longer for
 # the sake of loops is off: there are none that matter.
 set(PAWL_PROFILE_OPTIONS -O3 -fno-tracer -fno-unroll-loops -fno-peel-loops -fno-tree-vectorize

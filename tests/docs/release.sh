@@ -37,7 +37,9 @@ release() {
         { cat "$work/log"; fail "scripts/release $* failed"; }
 }
 
-release --prefix "$prefix" -- -DPAWL_COMMAND=OFF
+# With warnings as errors, for gcc warns of every function that is not in the recording.
+options=(-DPAWL_COMMAND=OFF -DPAWL_WERROR=ON)
+release --prefix "$prefix" -- "${options[@]}"
 if grep -q 'is not gcc 12 or later' "$work/log"; then
     echo "skipped: $cc cannot build by a profile"
     exit 77
@@ -51,7 +53,7 @@ grep -q -- "-fprofile-use=${recording[0]} .*base/alloc.c" "$build/compile_comman
     fail "the library was not built by the recording"
 pass "recorded, trained, built by the recording"
 
-release -- -DPAWL_COMMAND=OFF
+release -- "${options[@]}"
 grep -q 'by the recording that is there' "$work/log" || { cat "$work/log"; fail "trained again"; }
 pass "a second build uses the recording again"
 
