@@ -138,12 +138,13 @@ static void a_loss_in_a_late_answer_is_told_once(void **state)
     assert_int_equal(release->answer, PAWL__GONE);
     get(&request, OWNER);
     struct pawl__op *acquire = reach(PAWL__OP_ACQUIRE);
+    const uint64_t next_token = acquire->token;
     stage_answer(&stage, release);
     stage_answer(&stage, acquire);
     assert_int_equal(clock_ended(&request), PAWL_OK);
     assert_int_equal(stage.notice_count, 1);
     assert_int_equal(stage.notices[0].status, PAWL_LOST);
-    assert_true(stage.notices[0].token < acquire->token); /* that of the hold before */
+    assert_true(stage.notices[0].token < next_token); /* that of the hold before */
     release_and_heal(OWNER);
     assert_int_equal(stage.notice_count, 1);
 }
