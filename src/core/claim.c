@@ -341,6 +341,7 @@ void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
     }
     tenure->motion->main.queue =
         pawl__name_family(tenure->name) == PAWL__FAMILY_FAIR && !is_try(tenure->request);
+    tenure->lined = tenure->lined || tenure->motion->main.queue;
     tenure->motion->main.as = tenure->kind;
     tenure->motion->main.id = tenure->id;
     tenure->motion->main.lease_us = tenure->lease_us;

@@ -51,6 +51,12 @@ static void explain_loss(
             "%lld ms old",
             lease_ms, ago_ms, unproven_ms);
         return;
+    case PAWL__LOSS_MEMORY:
+        snprintf(out, WORDS_SIZE,
+            "its lease of %lld ms ended %lld ms ago, because there was no memory to renew it; the "
+            "last renewal is %lld ms old",
+            lease_ms, ago_ms, unproven_ms);
+        return;
     case PAWL__LOSS_RELEASE:
         snprintf(out, WORDS_SIZE,
             "its lease of %lld ms ended %lld ms ago, before the release was answered", lease_ms,

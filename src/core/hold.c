@@ -35,18 +35,20 @@ static bool is_session(const struct pawl__machine *machine, const struct pawl__t
 
 /* ===== Timers ===== */
 
-/* From when on a missing renewal counts as failing. */
+/* From when on a missing renewal counts as failing. An heir's first one was planned by the lease of
+ * the giver, which may be shorter. */
 static int64_t overdue_from(const struct pawl__tenure *tenure)
 {
-    return tenure->proven_us + tenure->lease_us / RENEWALS_PER_LEASE +
-           tenure->lease_us / (4 * RENEWALS_PER_LEASE);
+    const int64_t lease_us = pawl__min64(tenure->lease_us, tenure->until_us - tenure->proven_us);
+    return tenure->proven_us + lease_us / RENEWALS_PER_LEASE + lease_us / (4 * RENEWALS_PER_LEASE);
 }
 
 /* When to warn that renewals are failing; NEVER: no more, or not at all. */
 static int64_t risk_due(const struct pawl__tenure *tenure)
 {
-    if (tenure->handle == NULL || tenure->at_risk || !tenure->renew ||
-        tenure->renew_us == PAWL__NEVER) {
+    const bool renewed = tenure->renew && tenure->renew_us != PAWL__NEVER;
+    const bool enough = tenure->until_us >= tenure->limit_us; /* it cannot last longer anyway */
+    if (tenure->handle == NULL || tenure->at_risk || !renewed || enough) {
         return PAWL__NEVER;
     }
     return pawl__max64(tenure->deadline_us - tenure->handle->terms->warn_us, overdue_from(tenure));
@@ -233,6 +235,14 @@ static void hurry(struct pawl__tenure *tenure, int64_t now_us)
         pawl__min64(tenure->motion->side.deadline_us, pawl__later(now_us, patience_us));
 }
 
+static void renew_later(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    int64_t first_us =
+        pawl__min64(pawl__max64(tenure->lease_us / 40, RETRY_LEAST_US), RETRY_MOST_US);
+    tenure->renew_us =
+        now_us + pawl__backoff_us(machine, tenure->attempt++, first_us, RETRY_MOST_US);
+}
+
 /* A release that made a reader of a writer waits for the next renewal, like an extension. */
 static void join_waiting(struct pawl__tenure *tenure)
 {
@@ -250,7 +260,8 @@ static bool renew(struct pawl__machine *machine, struct pawl__tenure *tenure, in
         return true;
     }
     if (!pawl__motion_begin(machine, tenure)) {
-        tenure->renew_us = now_us + RETRY_LEAST_US;
+        tenure->starved = true;
+        renew_later(machine, tenure, now_us);
         arm(machine, tenure);
         return false;
     }
@@ -282,7 +293,7 @@ void pawl__hold_show_count(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     if (!tenure->side_out && tenure->shown != tenure->count && is_count_shown(tenure) &&
-        pawl__motion_begin(machine, tenure)) {
+        pawl__motion_may(machine, tenure)) {
         tenure->shown = tenure->count;
         submit_side(machine, tenure, PAWL__OP_COUNT, now_us);
         if (!is_session(machine, tenure)) {
@@ -302,9 +313,11 @@ void pawl__hold_look(struct pawl__machine *machine, struct pawl__tenure *tenure,
     }
     if (tenure->side_out) {
         tenure->look = true;
-    } else if ((tenure->renew && !is_session(machine, tenure)) ||
-               !pawl__motion_begin(machine, tenure)) {
+    } else if (tenure->renew && !is_session(machine, tenure)) {
         renew(machine, tenure, now_us);
+    } else if (!pawl__motion_begin(machine, tenure)) {
+        renew_later(machine, tenure, now_us); /* which proves as much */
+        arm(machine, tenure);
     } else {
         tenure->look = false;
         submit_side(machine, tenure, PAWL__OP_VERIFY, now_us);
@@ -322,7 +335,7 @@ void pawl__hold_extend(struct pawl__machine *machine, struct pawl__tenure *tenur
                 (long long)(request->lease_us / 1000)));
         return;
     }
-    if (!pawl__motion_begin(machine, tenure)) {
+    if (!pawl__motion_may(machine, tenure)) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
     }
@@ -455,6 +468,7 @@ static void renewed(struct pawl__machine *machine, struct pawl__tenure *tenure, 
     tenure->proven_us = op->sent_us;
     tenure->attempt = 0;
     tenure->asked = false;
+    tenure->starved = false;
     tenure->at_risk = false;
     tenure->downgrade = tenure->downgrade && op->as != PAWL_READ;
     schedule_renewal(machine, tenure, op->sent_us);
@@ -465,10 +479,7 @@ static void not_renewed(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
     if (tenure->renew_us != PAWL__NEVER || tenure->downgrade) {
-        int64_t first_us =
-            pawl__min64(pawl__max64(tenure->lease_us / 40, RETRY_LEAST_US), RETRY_MOST_US);
-        tenure->renew_us =
-            now_us + pawl__backoff_us(machine, tenure->attempt++, first_us, RETRY_MOST_US);
+        renew_later(machine, tenure, now_us);
     }
     not_extended(machine, &tenure->motion->extending, op->status, op->error);
 }
@@ -510,10 +521,11 @@ void pawl__hold_answered(
     arm(machine, tenure);
 }
 
-/* A warning, unlike the report of a loss, may be left out if there is no memory at all. */
+/* A warning, unlike the report of a loss, is left out if memory is short: until its callback has
+ * run it keeps a motion that renewals may need. */
 static void warn(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    if (pawl__motion_begin(machine, tenure)) {
+    if (machine->motion_count >= machine->motions_kept && pawl__motion_may(machine, tenure)) {
         pawl__notice_queue(machine, &tenure->motion->risk);
         pawl__motion_rest(machine, tenure); /* nobody wants to know */
     }

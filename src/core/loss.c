@@ -34,7 +34,10 @@ static enum pawl__loss tell_deadline(const struct pawl__tenure *tenure)
     if (!tenure->renew) {
         return PAWL__LOSS_LEASE;
     }
-    return tenure->asked ? PAWL__LOSS_SILENCE : PAWL__LOSS_PAUSE;
+    if (tenure->asked) {
+        return PAWL__LOSS_SILENCE;
+    }
+    return tenure->starved ? PAWL__LOSS_MEMORY : PAWL__LOSS_PAUSE;
 }
 
 void pawl__hold_refuse_lost(
@@ -95,6 +98,7 @@ void pawl__machine_lost(
 /* Its thread has ended: as if the process had died, the lease runs out, in the backend or here. */
 static void abandon(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
+    const bool over = tenure->state == PAWL__TENURE_LOST;
     if (tenure->state == PAWL__TENURE_HELD) {
         pawl__hold_lose(machine, tenure, PAWL__LOSS_OWNER, now_us);
     }
@@ -104,6 +108,8 @@ static void abandon(struct pawl__machine *machine, struct pawl__tenure *tenure, 
     tenure->count = 0;
     if (machine->engine->expires || !tenure->granted) {
         pawl__tenure_end(machine, tenure);
+    } else if (over) {
+        pawl__tenure_clean(machine, tenure, now_us); /* there is no lease left to wait for */
     } else {
         tenure->state = PAWL__TENURE_CLEANING;
         pawl__list_remove(&tenure->node);

@@ -4,7 +4,9 @@
  * put. Time comes in through timers.c.
  *
  * Every entry ends with pawl__settle(): names that were touched get their next turn, and what is
- * over is freed. Nothing is freed earlier, so within a step all pointers stay good. */
+ * over is freed. Names and tenures are not freed earlier, so within a step pointers to them stay
+ * good. An operation does not: with its motion it may be somebody else's once the answer has been
+ * dealt with, as when a hold has begun. */
 #include "core/machine.h"
 
 #include "base/alloc.h"
@@ -257,6 +259,7 @@ static void note_answer(struct pawl__machine *machine, struct pawl__name *name,
         traffic->silent_us = PAWL__NEVER;
         pawl__free(traffic->error);
         traffic->error = NULL;
+        pawl__traffic_rest(name, now_us);
     }
     if (op->lazy) {
         return; /* it may have been there for long */

@@ -40,8 +40,7 @@
  *   is over.
  * - After the grant nothing that has to happen fails for lack of memory: what a hold needs to be
  *   renewed or released (its motion) comes from a store that claims leave alone, and if that is
- *   empty it waits until an answer has come back; the report of a loss is embedded in the tenure.
- */
+ *   empty, it is tried again after a while; the report of a loss is embedded in the tenure. */
 #ifndef PAWL_CORE_MACHINE_H
 #define PAWL_CORE_MACHINE_H
 
@@ -77,7 +76,8 @@ enum pawl__loss {
     PAWL__LOSS_LEASE,    /* ... that of a fixed lease */
     PAWL__LOSS_LIMIT,    /* ... the longest that its handle allows */
     PAWL__LOSS_SILENCE,  /* ... for no renewal was answered in time */
-    PAWL__LOSS_PAUSE,    /* ... for none was even sent: this process did not run */
+    PAWL__LOSS_PAUSE,    /* ... for none was even sent: this process did not run, */
+    PAWL__LOSS_MEMORY,   /* ... or there was no memory for it */
     PAWL__LOSS_RELEASE,  /* ... when its release was answered */
     PAWL__LOSS_PROOF,    /* the backend says that another holds it, or nobody */
     PAWL__LOSS_OWNER     /* its thread has ended */
@@ -249,11 +249,13 @@ struct pawl__tenure {
     bool doubt : 1;     /* a copy of an acquire or pass is about whose end we do not know */
     bool repeated : 1;  /* a copy of the release ended unknown */
     bool granted : 1;   /* the backend has given it the lock and has not said that it is gone */
-    bool queued : 1;    /* FAIR: it may stand in the backend's queue */
+    bool lined : 1;     /* FAIR: it has asked for a place in the backend's queue, */
+    bool queued : 1;    /* and may stand there */
     bool downgrade : 1; /* SHARED: the backend has yet to be told that it only reads now */
     bool look : 1;      /* verify it as soon as side is free */
     bool at_risk : 1;   /* told so since the last good renewal */
-    bool asked : 1;     /* for a renewal, since it was last proven */
+    bool asked : 1;     /* for a renewal, since it was last proven, */
+    bool starved : 1;   /* or there was no memory to ask */
 };
 
 /* Which tenure a notice is about. Its handle is told, if that has not been closed meanwhile. */
@@ -346,7 +348,7 @@ struct pawl__machine {
     struct pawl__op **ops_end;
     struct pawl__list finished; /* requests: status and error are set */
     struct pawl__list notices;  /* give back with pawl__machine_notice_done() */
-    struct pawl__name *dead;    /* names to free with pawl__name_free() */
+    struct pawl__name *dead;    /* names that nobody needs but locks that are closed later */
     bool hear;                  /* lazy operations are out for long: see engine.h */
 
     /* The machine's own. */

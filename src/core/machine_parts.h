@@ -61,10 +61,10 @@ int64_t pawl__backoff_us(
 /* motion.c */
 bool pawl__motions_init(struct pawl__machine *machine);
 void pawl__motions_free(struct pawl__machine *machine);
-bool pawl__motion_claim(
-    struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a new one */
+bool pawl__motion_may(
+    struct pawl__machine *machine, struct pawl__tenure *tenure); /* leaves those that are kept */
 bool pawl__motion_begin(
-    struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a hold, if it is at rest */
+    struct pawl__machine *machine, struct pawl__tenure *tenure); /* for what has to be */
 void pawl__motion_rest(
     struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a hold, if nothing goes on */
 void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure);
@@ -107,7 +107,9 @@ void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenu
 /* traffic.c */
 struct pawl__traffic *pawl__traffic_make(
     struct pawl__name *name); /* its own; made now if it has none; NULL: no memory */
-void pawl__traffic_free(struct pawl__traffic *traffic); /* NULL: nothing */
+bool pawl__traffic_always(enum pawl__family family); /* names of these have one from the start */
+void pawl__traffic_rest(struct pawl__name *name, int64_t now_us); /* if it says nothing any more */
+void pawl__traffic_free(struct pawl__traffic *traffic);           /* NULL: nothing */
 
 /* claim.c */
 void pawl__claim_start(

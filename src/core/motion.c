@@ -2,10 +2,10 @@
 /* Motions: given to a tenure when something begins about it, taken away when it is at rest again;
  * machine.h says what they are.
  *
- * A few spare ones are kept. The last of them are for holds alone: a claim that finds no memory
+ * A few spare ones are kept. The last of them are for what has to be: a claim that finds no memory
  * fails, which its caller can live with, but a hold has to be renewed and released. If even they
- * are used up, holds try again shortly after: each comes back with the answer that it waits for,
- * at the latest when the engine gives up on it. */
+ * are used up, holds try again after a while. They come back with the answer that they wait for, at
+ * the latest when the engine gives up on it. */
 #include "core/machine_parts.h"
 
 #include "base/alloc.h"
@@ -55,17 +55,19 @@ void pawl__motions_free(struct pawl__machine *machine)
     }
 }
 
-/* What of an operation is not set whenever it is submitted. */
+/* What of an operation is not set whenever it is submitted. As long as it is not, it counts as
+ * failed. */
 static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
 {
     op->place = pawl__name_place(tenure->name);
     op->core = tenure;
+    op->answer = PAWL__FAILED;
     op->tokens = 0;
     op->queue = false;
     op->offer = false;
 }
 
-/* A spare one is as it was left: at rest, and without an error. */
+/* A spare one is as it was left, but without an error. */
 static bool give(
     struct pawl__machine *machine, struct pawl__tenure *tenure, unsigned left_for_others)
 {
@@ -91,9 +93,9 @@ static bool give(
     return true;
 }
 
-bool pawl__motion_claim(struct pawl__machine *machine, struct pawl__tenure *tenure)
+bool pawl__motion_may(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    return give(machine, tenure, machine->motions_kept);
+    return tenure->motion != &pawl__at_rest || give(machine, tenure, machine->motions_kept);
 }
 
 bool pawl__motion_begin(struct pawl__machine *machine, struct pawl__tenure *tenure)
@@ -117,13 +119,13 @@ void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure
     }
 }
 
-/* Whether something goes on, or may have to be taken back: a copy whose end is not known. */
+/* Whether something goes on. */
 static bool is_moving(const struct pawl__tenure *tenure)
 {
     const struct pawl__motion *motion = tenure->motion;
-    return tenure->main_out || tenure->side_out || tenure->doubt || motion->risk.queued ||
-           motion->heir != NULL || motion->giver != NULL || motion->ear != NULL ||
-           !pawl__list_empty(&motion->extends) || !pawl__list_empty(&motion->extending);
+    return tenure->main_out || tenure->side_out || motion->risk.queued || motion->heir != NULL ||
+           motion->giver != NULL || motion->ear != NULL || !pawl__list_empty(&motion->extends) ||
+           !pawl__list_empty(&motion->extending);
 }
 
 void pawl__motion_rest(struct pawl__machine *machine, struct pawl__tenure *tenure)

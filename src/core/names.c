@@ -50,13 +50,6 @@ const char *pawl__family_word(enum pawl__family family)
     return "something else";
 }
 
-/* Whether some who want it stand in line, or count, even if nobody is in their way. */
-static bool has_traffic(enum pawl__family family)
-{
-    return family != PAWL__FAMILY_MUTEX && family != PAWL__FAMILY_SPIN &&
-           family != PAWL__FAMILY_PLAIN;
-}
-
 static struct pawl__name *name_new(
     struct pawl__machine *machine, const char *text, size_t size, enum pawl__family family)
 {
@@ -66,7 +59,7 @@ static struct pawl__name *name_new(
         return NULL;
     }
     name->traffic = &pawl__nobody;
-    if (has_traffic(family) && pawl__traffic_make(name) == NULL) {
+    if (pawl__traffic_always(family) && pawl__traffic_make(name) == NULL) {
         pawl__free(name);
         return NULL;
     }

@@ -51,7 +51,8 @@ struct pawl__tenure *pawl__tenure_new(struct pawl__machine *machine, struct pawl
     }
     const struct pawl__terms *terms = request->handle->terms;
     tenure->name = request->handle->name;
-    if (!pawl__motion_claim(machine, tenure)) {
+    tenure->motion = &pawl__at_rest;
+    if (!pawl__motion_may(machine, tenure)) {
         discard(machine, tenure);
         return NULL;
     }
@@ -148,7 +149,7 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
 /* How long the backend may keep something of it that it has heard. */
 static int64_t kept_us(const struct pawl__tenure *tenure)
 {
-    const int64_t place_us = tenure->motion->main.queue ? PAWL__FAIR_WAIT_US : 0;
+    const int64_t place_us = tenure->lined ? PAWL__FAIR_WAIT_US : 0;
     return pawl__max64(tenure->lease_us, place_us);
 }
 

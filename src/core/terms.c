@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-#define LOOKED_AT 16 /* who chooses something else each time shall not search for ever longer */
+#define KNOWN_MOST 16 /* who chooses something else each time shall not search for ever longer */
 
 static bool are_same(const struct pawl__terms *one, const struct pawl__terms *other)
 {
@@ -26,12 +26,11 @@ static void drop(struct pawl__terms *terms)
     pawl__terms_leave(terms);
 }
 
-/* The same among those that were asked for last; those that nobody has any more are forgotten on
- * the way. */
+/* The same among those that are known; those that nobody has any more are forgotten on the way. */
 static struct pawl__terms *find(struct pawl__list *known, const struct pawl__terms *chosen)
 {
     struct pawl__list *node = known->next;
-    for (int i = 0; i < LOOKED_AT && node != known; i++) {
+    while (node != known) {
         struct pawl__terms *terms = PAWL__CONTAINER(node, struct pawl__terms, node);
         node = node->next;
         if (are_same(terms, chosen)) {
@@ -44,21 +43,50 @@ static struct pawl__terms *find(struct pawl__list *known, const struct pawl__ter
     return NULL;
 }
 
+/* Field by field: what was chosen may be shared itself, and its users come and go. */
+static struct pawl__terms *make(const struct pawl__terms *chosen)
+{
+    struct pawl__terms *terms = pawl__alloc(sizeof *terms);
+    if (terms != NULL) {
+        terms->kind = chosen->kind;
+        terms->handoff = chosen->handoff;
+        terms->reentry = chosen->reentry;
+        terms->renew = chosen->renew;
+        terms->unawaited = chosen->unawaited;
+        terms->lease_us = chosen->lease_us;
+        terms->max_hold_us = chosen->max_hold_us;
+        terms->warn_us = chosen->warn_us;
+        terms->on_risk = chosen->on_risk;
+        terms->on_lost = chosen->on_lost;
+        pawl__list_init(&terms->node);
+        atomic_store(&terms->users, 1); /* the client itself */
+    }
+    return terms;
+}
+
+/* Those that were not asked for lately are known to their locks alone. */
+static void forget_surplus(struct pawl__list *known)
+{
+    struct pawl__list *node = known->next;
+    for (int i = 0; i < KNOWN_MOST && node != known; i++) {
+        node = node->next;
+    }
+    if (node != known) {
+        drop(PAWL__CONTAINER(node, struct pawl__terms, node));
+    }
+}
+
 struct pawl__terms *pawl__terms_share(struct pawl_client *client, const struct pawl__terms *chosen)
 {
     struct pawl__terms *terms = find(&client->terms, chosen);
+    terms = terms != NULL ? terms : make(chosen);
     if (terms == NULL) {
-        terms = pawl__alloc(sizeof *terms);
-        if (terms == NULL) {
-            return NULL;
-        }
-        *terms = *chosen;
-        pawl__list_init(&terms->node);
-        atomic_store(&terms->users, 1); /* the client itself */
+        return NULL;
     }
     pawl__list_remove(&terms->node);
     pawl__list_push_front(&client->terms, &terms->node);
     atomic_fetch_add(&terms->users, 1);
+    forget_surplus(&client->terms);
     return terms;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The traffic around a name: made when there is something to note that is not what pawl__nobody
- * says, and kept until the name ends. Readers need not know whether a name has its own.
+ * says, and kept until the name ends, or until it is held and says no more than that: after an
+ * outage every hold would have one. Readers need not know whether a name has its own.
  *
  * It may fail for lack of memory. Who has to wait is refused then; what goes on without being asked
  * for, such as standing back for others, is left out. */
@@ -30,6 +31,13 @@ _Alignas(64) const struct pawl__traffic pawl__nobody = {
 };
 #pragma GCC diagnostic pop
 
+/* Whether some who want it stand in line, or count, even if nobody is in their way. */
+bool pawl__traffic_always(enum pawl__family family)
+{
+    return family != PAWL__FAMILY_MUTEX && family != PAWL__FAMILY_SPIN &&
+           family != PAWL__FAMILY_PLAIN;
+}
+
 struct pawl__traffic *pawl__traffic_make(struct pawl__name *name)
 {
     if (name->traffic->own != NULL) {
@@ -49,6 +57,27 @@ struct pawl__traffic *pawl__traffic_make(struct pawl__name *name)
     pawl__list_init(&traffic->tally_spares);
     name->traffic = traffic;
     return traffic;
+}
+
+/* Whether it says anything, or anybody may count on what it says. */
+static bool is_needed(const struct pawl__name *name, int64_t now_us)
+{
+    const struct pawl__traffic *traffic = name->traffic;
+    const bool waited_for =
+        !pawl__list_empty(&traffic->queue) || !pawl__list_empty(&traffic->crowd);
+    const bool heard = traffic->watch != PAWL__UNWATCHED || traffic->watch_refused;
+    const bool left = now_us < traffic->hold_off_us || now_us < traffic->turn_us;
+    return waited_for || heard || left || traffic->timer.armed || traffic->silent_us != PAWL__NEVER;
+}
+
+void pawl__traffic_rest(struct pawl__name *name, int64_t now_us)
+{
+    const bool held = name->active != NULL && name->active->state == PAWL__TENURE_HELD;
+    if (held && !pawl__traffic_always(pawl__name_family(name)) && !is_needed(name, now_us)) {
+        struct pawl__traffic *traffic = name->traffic->own;
+        name->traffic = &pawl__nobody;
+        pawl__traffic_free(traffic);
+    }
 }
 
 void pawl__traffic_free(struct pawl__traffic *traffic)

@@ -70,7 +70,10 @@ def hunt(mutant, directory, objects, seconds):
     with open(base + ".c", "w", encoding="utf-8") as file:
         file.write(text)
     changed = dict(objects)
-    changed[mutant.file] = compile_one(base + ".c", base + ".o")
+    try:
+        changed[mutant.file] = compile_one(base + ".c", base + ".o")
+    except subprocess.CalledProcessError:
+        return Verdict(False, "it does not compile: mend its new text")
     program = link(changed.values(), base)
     # Some must be found by one oracle alone, however soon another one would find them.
     believed = ["--only", mutant.oracle] if mutant.oracle else []

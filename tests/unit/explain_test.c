@@ -74,6 +74,7 @@ static void losses(void **state)
     check_loss(PAWL__LOSS_SILENCE, pawl__strdup("cannot connect to db7"),
         "3120 ms old (cannot connect to db7). ");
     check_loss(PAWL__LOSS_PAUSE, NULL, "this process did not run when it had to be renewed");
+    check_loss(PAWL__LOSS_MEMORY, NULL, "because there was no memory to renew it");
     check_loss(PAWL__LOSS_RELEASE, NULL, "120 ms ago, before the release was answered");
     check_loss(PAWL__LOSS_PROOF, NULL,
         "the backend said 120 ms ago that another holds it, or nobody: it was broken, or the "

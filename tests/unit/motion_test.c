@@ -159,7 +159,7 @@ static void who_gives_up_writing_waits_for_memory(void **state)
     stage_pass(&stage, SHORTLY_US);
     assert_false(request.finished);
     pawl__alloc_hook = NULL;
-    stage_pass(&stage, SHORTLY_US);
+    stage_pass(&stage, SECOND);
     assert_true(request.finished);
     assert_int_equal(request.status, PAWL_OK);
     assert_int_equal(stage_release_now(&stage, &reads, OWNER), PAWL_OK);
@@ -202,6 +202,36 @@ static void a_loss_is_told_at_once_and_ended_later(void **state)
     assert_int_equal(stage.notice_count, 1);
 }
 
+/* As in a process that has no memory for long. */
+static void a_loss_for_want_of_memory_says_so(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    pawl__alloc_hook = refuse_motions;
+    stage_pass(&stage, LEASE_US);
+    pawl__alloc_hook = NULL;
+    stage_release(&stage, &request, &handle, OWNER);
+    assert_int_equal(request.status, PAWL_LOST);
+    assert_int_equal(request.lost.why, PAWL__LOSS_MEMORY);
+}
+
+/* Its time was over before: there is no lease to wait for. */
+static void a_thread_that_ends_after_the_loss_does_not_delay_the_end(void **state)
+{
+    (void)state;
+    stage.engine.expires = false;
+    handle.terms->renew = false;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    pawl__alloc_hook = refuse_motions;
+    stage_pass(&stage, LEASE_US);
+    pawl__machine_owner_gone(&stage.machine, OWNER, stage.now_us);
+    pawl__alloc_hook = NULL;
+    stage_pass(&stage, SECOND);
+    assert_int_equal(stage.submitted[PAWL__OP_RELEASE], 1);
+    assert_true(pawl__machine_idle(&stage.machine));
+}
+
 static void a_client_keeps_some_from_the_start(void **state)
 {
     (void)state;
@@ -224,6 +254,8 @@ int main(void)
         SCENE(who_gives_up_writing_waits_for_memory),
         SCENE(an_extension_is_refused_and_changes_nothing),
         SCENE(a_loss_is_told_at_once_and_ended_later),
+        SCENE(a_loss_for_want_of_memory_says_so),
+        SCENE(a_thread_that_ends_after_the_loss_does_not_delay_the_end),
         cmocka_unit_test(a_client_keeps_some_from_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

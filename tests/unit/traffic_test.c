@@ -77,6 +77,24 @@ static void a_wake_up_of_all_names_makes_none(void **state)
     assert_false(has_traffic());
 }
 
+/* An outage leaves nothing behind at those who hold. */
+static void silence_makes_it_for_as_long_as_it_lasts(void **state)
+{
+    (void)state;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    stage.connected = false;
+    stage_pass(&stage, LEASE_US / 3);
+    struct pawl__op *renewal = stage.out;
+    assert_int_equal(renewal->kind, PAWL__OP_RENEW);
+    stage.out = NULL; /* it never gets there */
+    stage_answer_as(&stage, renewal, PAWL__UNKNOWN);
+    assert_true(has_traffic());
+    stage.connected = true;
+    stage_pass(&stage, SECOND);
+    assert_false(has_traffic());
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+}
+
 static void who_waits_for_another_client_makes_it(void **state)
 {
     (void)state;
@@ -217,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(one_caller_makes_none),
         CASE(a_wake_up_of_all_names_makes_none),
+        CASE(silence_makes_it_for_as_long_as_it_lasts),
         CASE(who_waits_for_another_client_makes_it),
         CASE(who_would_wait_in_line_without_memory_is_refused),
         CASE(who_waits_for_another_client_does_without_memory),
