@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { REPORT_ROWS_MAX = 64 };
+enum { REPORT_ROWS_MAX = 128 };
 
 /* What the must is compared with. */
 enum must_kind {
