@@ -439,7 +439,8 @@ static void draw_options(struct sim_client *client, struct sim_handle *handle)
 {
     struct sim_world *world = client->world;
     struct pawl__terms *options = &handle->terms;
-    int64_t lease_us = (world->plan.lease_us << sim_draw(world, 3)) >> sim_draw(world, 3);
+    int64_t lease_us = world->plan.lease_us << sim_draw(world, 3);
+    lease_us >>= sim_draw(world, 3); /* one after the other, whatever the compiler */
     options->lease_us = pawl__min64(pawl__max64(lease_us, LEASE_LEAST_US), LEASE_MOST_US);
     options->renew = sim_draw(world, 3) > 0;
     options->reentry = sim_draw(world, 2) > 0;
