@@ -67,12 +67,18 @@ static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
     op->offer = false;
 }
 
-/* A spare one is as it was left, but without an error. */
-static bool give(
-    struct pawl__machine *machine, struct pawl__tenure *tenure, unsigned left_for_others)
+/* Those that are kept are taken last, and only for what has to be. */
+static struct pawl__motion *obtain(struct pawl__machine *machine, bool must)
 {
     struct pawl__motion *motion =
-        machine->motion_count > left_for_others ? take(machine) : pawl__alloc(sizeof *motion);
+        machine->motion_count > machine->motions_kept ? take(machine) : pawl__alloc(sizeof *motion);
+    return motion == NULL && must && machine->motions != NULL ? take(machine) : motion;
+}
+
+/* A spare one is as it was left, but without an error. */
+static bool give(struct pawl__machine *machine, struct pawl__tenure *tenure, bool must)
+{
+    struct pawl__motion *motion = obtain(machine, must);
     if (motion == NULL) {
         return false;
     }
@@ -95,12 +101,12 @@ static bool give(
 
 bool pawl__motion_may(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    return tenure->motion != &pawl__at_rest || give(machine, tenure, machine->motions_kept);
+    return tenure->motion != &pawl__at_rest || give(machine, tenure, false);
 }
 
 bool pawl__motion_begin(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    return tenure->motion != &pawl__at_rest || give(machine, tenure, 0);
+    return tenure->motion != &pawl__at_rest || give(machine, tenure, true);
 }
 
 void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure)

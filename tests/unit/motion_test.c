@@ -202,6 +202,32 @@ static void a_loss_is_told_at_once_and_ended_later(void **state)
     assert_int_equal(stage.notice_count, 1);
 }
 
+/* With memory, however many renewals are under way, every hold in danger is told of. */
+static void all_holds_are_warned_of_silence(void **state)
+{
+    (void)state;
+    enum { COUNT = 12 };
+    static const char *const names[COUNT] = {
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
+    struct pawl__handle handles[COUNT];
+    keep(PAWL__MOTIONS_KEPT);
+    for (int i = 0; i < COUNT; i++) {
+        stage_open(&stage, &handles[i], names[i], LEASE_US, true);
+        assert_int_equal(stage_acquire_now(&stage, &handles[i], OWNER), PAWL_OK);
+    }
+    stage.connected = false;
+    stage_pass(&stage, LEASE_US - LEASE_US / 10);
+    assert_int_equal(stage.submitted[PAWL__OP_RENEW], COUNT);
+    assert_int_equal(stage.notice_count, COUNT);
+    stage.connected = true;
+    stage_flush(&stage);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(stage.notices[i].status, PAWL_UNAVAILABLE);
+        assert_int_equal(stage_release_now(&stage, &handles[i], OWNER), PAWL_OK);
+        stage_close(&stage, &handles[i]);
+    }
+}
+
 /* As in a process that has no memory for long. */
 static void a_loss_for_want_of_memory_says_so(void **state)
 {
@@ -254,6 +280,7 @@ int main(void)
         SCENE(who_gives_up_writing_waits_for_memory),
         SCENE(an_extension_is_refused_and_changes_nothing),
         SCENE(a_loss_is_told_at_once_and_ended_later),
+        SCENE(all_holds_are_warned_of_silence),
         SCENE(a_loss_for_want_of_memory_says_so),
         SCENE(a_thread_that_ends_after_the_loss_does_not_delay_the_end),
         cmocka_unit_test(a_client_keeps_some_from_the_start),
