@@ -57,6 +57,14 @@ release -- "${options[@]}"
 grep -q 'by the recording that is there' "$work/log" || { cat "$work/log"; fail "trained again"; }
 pass "a second build uses the recording again"
 
+release --prefix "$work/elsewhere" -- "${options[@]}"
+[[ -e $work/elsewhere/include/pawl.h ]] || fail "another prefix is not heeded"
+grep -q "PKG_CONFIG_PATH=$work/elsewhere" "$work/log" || fail "it does not say how to use a prefix"
+status=0
+"$root/scripts/release" --prefix '' >"$work/log" 2>&1 || status=$?
+[[ $status == 64 ]] || fail "an empty prefix: status $status"
+pass "another prefix is heeded, an empty one refused"
+
 libdir=$(dirname "$(dirname "$(find "$prefix" -name pawl.pc)")")
 "$python" -B "$root/tests/style/exports.py" "$prefix/include/pawl.h" "$libdir/libpawl.so" \
     "$libdir/libpawl.a" "$nm" >"$work/log" 2>&1 || { cat "$work/log"; fail "other symbols"; }
