@@ -182,16 +182,21 @@ static void an_extension_is_refused_and_changes_nothing(void **state)
     assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
 }
 
-/* Where leases do not end by themselves, the backend has to be told, as soon as that is possible.
- */
-static void a_loss_is_told_at_once_and_ended_later(void **state)
+/* A fixed lease is over, and there is no memory to tell a backend that does not end leases. */
+static void lose_where_leases_do_not_end(void)
 {
-    (void)state;
     stage.engine.expires = false;
     handle.terms->renew = false;
     assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
     pawl__alloc_hook = refuse_motions;
     stage_pass(&stage, LEASE_US);
+}
+
+/* The backend has to be told, as soon as that is possible. */
+static void a_loss_is_told_at_once_and_ended_later(void **state)
+{
+    (void)state;
+    lose_where_leases_do_not_end();
     assert_int_equal(stage.notice_count, 1);
     assert_int_equal(stage.notices[0].status, PAWL_LOST);
     assert_int_equal(stage.submitted[PAWL__OP_RELEASE], 0);
@@ -246,11 +251,7 @@ static void a_loss_for_want_of_memory_says_so(void **state)
 static void a_thread_that_ends_after_the_loss_does_not_delay_the_end(void **state)
 {
     (void)state;
-    stage.engine.expires = false;
-    handle.terms->renew = false;
-    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
-    pawl__alloc_hook = refuse_motions;
-    stage_pass(&stage, LEASE_US);
+    lose_where_leases_do_not_end();
     pawl__machine_owner_gone(&stage.machine, OWNER, stage.now_us);
     pawl__alloc_hook = NULL;
     stage_pass(&stage, SECOND);
