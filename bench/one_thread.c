@@ -216,6 +216,20 @@ static void argv_slice(void *self, int64_t slice_ns, struct sample *sample)
 
 static const struct side_kind argv_kind = {"hiredis argv", hiredis_open, argv_slice, hiredis_close};
 
+/* As long as the library waits for an answer unless it is told otherwise. */
+static void *bounded_open(const void *arg)
+{
+    struct single *single = hiredis_open(arg);
+    const struct timeval one_second = {.tv_sec = 1};
+    if (redisSetTimeout(single->context, one_second) != REDIS_OK) {
+        die("cannot set hiredis' timeout: %s", single->context->errstr);
+    }
+    return single;
+}
+
+static const struct side_kind bounded_kind = {
+    "hiredis bounded", bounded_open, hiredis_slice, hiredis_close};
+
 /* ===== The library ===== */
 
 static void *wait_for_lock(void *arg)
@@ -311,11 +325,13 @@ struct setting {
     enum placement placement;
     const char *pairs;
     const char *cpu;
-    const char *both; /* NULL: no row for the CPU time of client and server together */
+    const char *both;       /* NULL: no row for the CPU time of client and server together */
+    const char *bare_pairs; /* NULL: no rows for the floor itself */
+    const char *bare_cpu;
 };
 
 /* The sides' places in the rounds. */
-enum { OURS, FLOOR, THREADED, HIREDIS, ARGV, SIDE_COUNT };
+enum { OURS, FLOOR, THREADED, HIREDIS, ARGV, BOUNDED, SIDE_COUNT };
 
 static bool run_single_rounds(struct bench *bench, struct rounds *rounds, struct side *sides,
     size_t side_count, enum placement placement)
@@ -335,8 +351,12 @@ static void add_rows(
         {setting->pairs, "/s", sample_rate, OURS, THREADED, "floor, threads", MUST_NOT, 0},
         {setting->pairs, "/s", sample_rate, OURS, HIREDIS, "hiredis", MUST_RATIO_AT_LEAST, 1.08},
         {setting->pairs, "/s", sample_rate, OURS, ARGV, "hiredis argv", MUST_NOT, 0},
+        {setting->pairs, "/s", sample_rate, OURS, BOUNDED, "hiredis bounded", MUST_NOT, 0},
+        {setting->bare_pairs, "/s", sample_rate, THREADED, HIREDIS, "hiredis", MUST_NOT, 0},
         {setting->cpu, "us", sample_cpu_us, OURS, HIREDIS, "hiredis", MUST_RATIO_AT_MOST, 0.87},
         {setting->cpu, "us", sample_cpu_us, OURS, ARGV, "hiredis argv", MUST_NOT, 0},
+        {setting->cpu, "us", sample_cpu_us, OURS, BOUNDED, "hiredis bounded", MUST_NOT, 0},
+        {setting->bare_cpu, "us", sample_cpu_us, THREADED, HIREDIS, "hiredis", MUST_NOT, 0},
         {setting->cpu, "us", sample_cpu_us, OURS, FLOOR, "floor", MUST_NOT, 0},
         {setting->both, "us", sample_both_cpu_us, OURS, FLOOR, "floor", MUST_NOT, 0}};
     for (size_t i = 0; i < sizeof comparisons / sizeof comparisons[0]; i++) {
@@ -349,7 +369,7 @@ static void add_rows(
 static bool run_setting(struct bench *bench, const struct setting *setting)
 {
     static const struct side_kind *const kinds[SIDE_COUNT] = {
-        &ours_kind, &floor_kind, &threaded_kind, &hiredis_kind, &argv_kind};
+        &ours_kind, &floor_kind, &threaded_kind, &hiredis_kind, &argv_kind, &bounded_kind};
     struct single_arg args[SIDE_COUNT];
     struct side sides[SIDE_COUNT];
     static struct rounds rounds;
@@ -372,9 +392,11 @@ bool group_one_tcp(struct bench *bench)
     static const struct setting settings[] = {
         {"one-tcp", TRANSPORT_TCP, PLACEMENT_SAME, "1 thread, TCP, same core: pairs",
             "1 thread, TCP, same core: client CPU per pair",
-            "1 thread, TCP, same core: client + redis CPU per pair"},
+            "1 thread, TCP, same core: client + redis CPU per pair",
+            "bare socket beside a thread, TCP, same core: pairs",
+            "bare socket beside a thread, TCP, same core: CPU"},
         {"one-tcp", TRANSPORT_TCP, PLACEMENT_APART, "1 thread, TCP, two cores: pairs",
-            "1 thread, TCP, two cores: client CPU per pair", NULL}};
+            "1 thread, TCP, two cores: client CPU per pair", NULL, NULL, NULL}};
     return run_setting(bench, &settings[0]) && run_setting(bench, &settings[1]);
 }
 
@@ -383,9 +405,9 @@ bool group_one_unix(struct bench *bench)
     static const struct setting settings[] = {
         {"one-unix", TRANSPORT_UNIX, PLACEMENT_SAME, "1 thread, unix, same core: pairs",
             "1 thread, unix, same core: client CPU per pair",
-            "1 thread, unix, same core: client + redis CPU per pair"},
+            "1 thread, unix, same core: client + redis CPU per pair", NULL, NULL},
         {"one-unix", TRANSPORT_UNIX, PLACEMENT_APART, "1 thread, unix, two cores: pairs",
-            "1 thread, unix, two cores: client CPU per pair", NULL}};
+            "1 thread, unix, two cores: client CPU per pair", NULL, NULL, NULL}};
     return run_setting(bench, &settings[0]) && run_setting(bench, &settings[1]);
 }
 
