@@ -1,25 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Thread-local sentences: no allocation, so that running out of memory can be reported too. */
+/* Each thread's last sentence. A library's thread-local storage has to be small (see
+ * src/CMakeLists.txt), so the room for it is allocated when the thread first fails and goes with
+ * the thread. There is a little room that is always there, so that running out of memory can be
+ * reported too. */
 #include "base/error.h"
 
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last_error[2048]; /* a line to paste must not be cut */
-static _Thread_local char errno_text[96];
+enum { SENTENCE_SIZE = 2048 }; /* a line to paste must not be cut */
+
+static _Thread_local char *sentence; /* NULL: the short one */
+static _Thread_local char short_sentence[160];
+static _Thread_local char errno_text[48]; /* for numbers without a text */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool key_made;
+
+static void thread_ended(void *room)
+{
+    pawl__free(room);
+    sentence = NULL; /* a later destructor may fail again */
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&key, thread_ended) == 0;
+}
+
+/* The calling thread's room for a sentence. */
+static char *find_room(size_t *size_out)
+{
+    pthread_once(&once, make_key);
+    if (sentence == NULL && key_made) {
+        char *room = pawl__alloc(SENTENCE_SIZE);
+        if (room != NULL && pthread_setspecific(key, room) != 0) {
+            pawl__free(room);
+            room = NULL;
+        }
+        sentence = room;
+    }
+    *size_out = sentence != NULL ? SENTENCE_SIZE : sizeof short_sentence;
+    return sentence != NULL ? sentence : short_sentence;
+}
 
 pawl_status pawl__fail(pawl_status status, const char *format, ...)
 {
-    char sentence[sizeof last_error]; /* the arguments may be parts of the last error */
+    char text[SENTENCE_SIZE]; /* the arguments may be parts of the last sentence */
+    size_t size = 0;
+    char *room = find_room(&size);
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
+    vsnprintf(text, size, format, args);
     va_end(args);
-    memcpy(last_error, sentence, strlen(sentence) + 1);
+    memcpy(room, text, strlen(text) + 1);
     return status;
 }
 
@@ -32,7 +71,7 @@ pawl_status pawl__fail_text(pawl_status status, char *text)
 
 const char *pawl__error_text(void)
 {
-    return last_error;
+    return sentence != NULL ? sentence : short_sentence;
 }
 
 /* How many of the bytes that follow the first one of a character belong to it, and what the second

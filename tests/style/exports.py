@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the libraries show to the outside: exports.py HEADER SHARED_LIBRARY STATIC_LIBRARY NM
 
-The shared library exports exactly the functions that the header declares with PAWL_API, and needs
-nothing but libc. In the static one every global symbol carries our prefix.
+The shared library exports exactly the functions that the header declares with PAWL_API, needs
+nothing but libc, and can be loaded by a program that is running already, for which its thread-local
+storage has to be small. In the static one every global symbol carries our prefix.
 """
 
+import ctypes
 import os
 import re
 import subprocess
@@ -14,6 +16,7 @@ import sys
 import tree
 
 # The loader, libc, and what was a part of libc's family before glibc 2.34.
+THREAD_LOCAL_MAX = 512  # bytes; a third of what glibc has for all libraries that are loaded late
 LIBC = re.compile(r"^(libc|libpthread|ld-linux[-\w]*|libgcc_s)\.so(\.\d+)+$")
 
 
@@ -60,6 +63,20 @@ def check_needed(library, offences):
             offences.append((library, 0, f"needs {name}; libpawl needs libc alone"))
 
 
+def check_thread_local(library, offences):
+    command = ["readelf", "-l", "-W", library]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    match = re.search(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)", output, re.MULTILINE)
+    size = int(match.group(1), 16) if match else 0
+    if size > THREAD_LOCAL_MAX:
+        sentence = f"takes {size} bytes of thread-local storage; {THREAD_LOCAL_MAX} are allowed"
+        offences.append((library, 0, sentence))
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        offences.append((library, 0, f"cannot be loaded by a running program: {error}"))
+
+
 def check_static(library, nm, offences):
     for name in symbols(nm, ["-g"], library):
         if not name.startswith("pawl_"):
@@ -77,6 +94,7 @@ def main():
     offences = []
     check_shared(header, functions, shared, nm, offences)
     check_needed(shared, offences)
+    check_thread_local(shared, offences)
     check_static(static, nm, offences)
     if not functions:
         offences.append((header, 1, "declares no functions; is this pawl.h?"))

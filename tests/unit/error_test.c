@@ -54,6 +54,75 @@ static void long_sentence_is_cut(void **state)
     assert_memory_equal(pawl__error_text(), text, size);
 }
 
+static bool refuse(size_t size)
+{
+    (void)size;
+    return false;
+}
+
+static void *fail_twice_without_memory(void *arg)
+{
+    char *text = arg;
+    pawl__alloc_hook = refuse;
+    pawl__fail(PAWL_NO_MEMORY, "no memory for a lock");
+    bool told = strcmp(pawl__error_text(), "no memory for a lock") == 0;
+    pawl__fail(PAWL_NO_MEMORY, "%s", text);
+    pawl__alloc_hook = NULL;
+    const size_t size = strlen(pawl__error_text());
+    told =
+        told && size >= 100 && size < strlen(text) && strncmp(pawl__error_text(), text, size) == 0;
+    pawl__fail(PAWL_INVALID, "%s", text); /* there is memory again */
+    return told && strcmp(pawl__error_text(), text) == 0 ? arg : NULL;
+}
+
+/* In a thread that has never failed before, and so has no room for a sentence yet. */
+static void shorter_sentence_without_memory(void **state)
+{
+    (void)state;
+    char text[1000];
+    pthread_t thread;
+    void *result = NULL;
+    memset(text, 'y', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(pthread_create(&thread, NULL, fail_twice_without_memory, text), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_non_null(result);
+}
+
+static pthread_key_t late_key;
+static char late_sentence[32];
+
+static void fail_late(void *round)
+{
+    if (round == &late_key) { /* the others' destructors have their turn before the second time */
+        pthread_setspecific(late_key, &late_sentence);
+        return;
+    }
+    pawl__fail(PAWL_BUSY, "a late one");
+    snprintf(late_sentence, sizeof late_sentence, "%s", pawl__error_text());
+}
+
+static void *fail_at_end(void *arg)
+{
+    (void)arg;
+    pawl__fail(PAWL_BUSY, "an early one");
+    pthread_setspecific(late_key, &late_key);
+    return NULL;
+}
+
+/* Its room is given back (the leak sanitizer looks), and a destructor that runs after that may
+ * still fail. */
+static void thread_fails_while_it_ends(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_key_create(&late_key, fail_late), 0);
+    assert_int_equal(pthread_create(&thread, NULL, fail_at_end, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_key_delete(late_key), 0);
+    assert_string_equal(late_sentence, "a late one");
+}
+
 /* A new sentence may be made of the old one. */
 static void sentence_of_itself(void **state)
 {
@@ -273,6 +342,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_per_thread),
         cmocka_unit_test(long_sentence_is_cut),
+        cmocka_unit_test(shorter_sentence_without_memory),
+        cmocka_unit_test(thread_fails_while_it_ends),
         cmocka_unit_test(sentence_of_itself),
         cmocka_unit_test(allocated_sentence),
         cmocka_unit_test(errno_texts),
