@@ -125,7 +125,7 @@ static void behind_a_waiter_of_redisson(void **state)
 static void a_long_wait_costs_no_place(void **state)
 {
     (void)state;
-    static const int64_t waited_ms[] = {14000, 100000, 290000, JAVA_WAIT_MS + TTL_MS - 3000};
+    static const int64_t waited_ms[] = {100000, 14000, 290000, JAVA_WAIT_MS + TTL_MS - 3000};
     struct pawl__place *place = fair_open(&side);
     for (size_t i = 0; i < sizeof waited_ms / sizeof waited_ms[0]; i++) {
         acquire(&side, place, 1);
