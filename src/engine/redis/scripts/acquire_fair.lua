@@ -23,9 +23,9 @@
 --   off those behind it when it gives up. Ours may learn of that only a second later, so behind
 --   Redisson's each has as much more as they can take off (parts/reckon.lua), reckoned anew with
 --   each question. Nobody else's time needs to change when one of ours leaves.
--- - Redisson's waiters may have taken off less. Then ours have too much, and each that asks gives it
---   back; for those who stand first, with nobody of Redisson's before them, whoever asks does it,
---   for they may be dead.
+-- - Redisson's waiters may have taken off less. Then ours have too much, and each that asks gives
+--   it back; for those who stand first, with nobody of Redisson's before them, whoever asks does
+--   it, for they may be dead.
 -- - Who asks is never removed for being late. If a dead head is removed here, who stands first now
 --   is told: a waiter of Redisson sleeps for as long as the one before it seemed to live.
 -- Errors come before anything is changed, but for dead heads, which are removed anyway.
