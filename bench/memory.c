@@ -13,7 +13,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { HELD_COUNT = 20000, WAITING_COUNT = 1000, CALLBACK_WAIT_S = 5, MUST_BYTES = 512 };
+enum {
+    HELD_COUNT = 20000,
+    WAITING_COUNT = 1000,
+    CALLBACK_WAIT_S = 5,
+    LOOK_MS = 20,
+    SAME_LOOKS = 5,
+    MUST_BYTES = 512,
+};
 
 /* The sample's values, in bytes. */
 enum { VALUE_HELD, VALUE_HANDLE, VALUE_WAITING };
@@ -29,12 +36,28 @@ struct memory_arg {
 struct memory {
     const struct memory_arg *arg;
     pawl_client *client;
+    pawl_client *other; /* has what is waited for */
 };
 
 static double bytes_in_use(void)
 {
     const struct mallinfo2 info = mallinfo2();
     return (double)info.uordblks + (double)info.hblkhd;
+}
+
+/* The same when nothing changes any more: waiters of some kinds ask the server each for itself, and
+ * keep more from then on. */
+static double settled_bytes(void)
+{
+    const int64_t deadline = now_ns() + CALLBACK_WAIT_S * NS_PER_S;
+    double bytes = bytes_in_use();
+    for (int same = 0; same < SAME_LOOKS && now_ns() < deadline;) {
+        pause_ns(LOOK_MS * NS_PER_MS);
+        const double now = bytes_in_use();
+        same = now == bytes ? same + 1 : 0;
+        bytes = now;
+    }
+    return bytes;
 }
 
 static pawl_lock_options handle_options(pawl_kind kind)
@@ -109,14 +132,14 @@ static void note(struct sample *sample, double at_first, double with_handles, do
     sample->values[VALUE_WAITING] = (with_waiters - with_handles) / WAITING_COUNT;
 }
 
-/* The lock is held by another handle of the same client; readers wait for a writer. */
+/* Readers wait for a writer. */
 static void measure_waiting(const struct memory *memory, struct sample *sample)
 {
     static pawl_lock *locks[WAITING_COUNT];
     const pawl_kind kind = memory->arg->kind;
     const pawl_lock_options options = handle_options(kind);
     const pawl_lock_options held_options = handle_options(kind == PAWL_READ ? PAWL_WRITE : kind);
-    pawl_lock *held = ours_lock(memory->client, "bench-waiting", &held_options);
+    pawl_lock *held = ours_lock(memory->other, "bench-waiting", &held_options);
     ours_acquire(held);
     const double at_first = bytes_in_use();
     for (size_t i = 0; i < WAITING_COUNT; i++) {
@@ -126,7 +149,7 @@ static void measure_waiting(const struct memory *memory, struct sample *sample)
     for (size_t i = 0; i < WAITING_COUNT; i++) {
         check(pawl_lock_acquire_async(locks[i], PAWL_FOREVER, count_down, NULL));
     }
-    note(sample, at_first, with_handles, bytes_in_use());
+    note(sample, at_first, with_handles, settled_bytes());
     for (size_t i = 0; i < WAITING_COUNT; i++) {
         pawl_lock_close(locks[i]);
     }
@@ -140,7 +163,7 @@ static void measure_semaphore(const struct memory *memory, struct sample *sample
 {
     static pawl_semaphore *semaphores[WAITING_COUNT];
     pawl_semaphore *taken = NULL;
-    check(pawl_semaphore_open(memory->client, "bench-permits-out", NULL, &taken));
+    check(pawl_semaphore_open(memory->other, "bench-permits-out", NULL, &taken));
     check(pawl_semaphore_set(taken, 1, NULL));
     check(pawl_semaphore_acquire(taken, 1, PAWL_TRY));
     const double at_first = bytes_in_use();
@@ -152,7 +175,7 @@ static void measure_semaphore(const struct memory *memory, struct sample *sample
         check(pawl_semaphore_acquire_async(
             semaphores[i], 1, PAWL_FOREVER, count_down_semaphore, NULL));
     }
-    note(sample, at_first, with_handles, bytes_in_use());
+    note(sample, at_first, with_handles, settled_bytes());
     for (size_t i = 0; i < WAITING_COUNT; i++) {
         pawl_semaphore_close(semaphores[i]);
     }
@@ -168,6 +191,7 @@ static void *memory_open(const void *arg)
     struct memory *memory = calloc(1, sizeof *memory);
     memory->arg = arg;
     memory->client = ours_open(server_url(memory->arg->bench->server, TRANSPORT_UNIX));
+    memory->other = ours_open(server_url(memory->arg->bench->server, TRANSPORT_UNIX));
     return memory;
 }
 
@@ -190,6 +214,7 @@ static void memory_close(void *self)
 {
     struct memory *memory = self;
     pawl_client_close(memory->client);
+    pawl_client_close(memory->other);
     free(memory);
 }
 
@@ -228,8 +253,8 @@ bool group_memory(struct bench *bench)
     const struct memory_arg args[] = {
         {bench, PAWL_MUTEX, "memory per held mutex, with its handle",
             "memory per caller that waits for a mutex", "memory per further handle of a name"},
-        {bench, PAWL_FAIR, "memory per held fair lock", "memory per caller that waits for it",
-            NULL},
+        {bench, PAWL_FAIR, "memory per held fair lock",
+            "memory per caller that waits for a fair lock", NULL},
         {bench, PAWL_READ, "memory per lock held to read", "memory per reader that waits", NULL},
         {bench, PAWL_WRITE, "memory per lock held to write", NULL, NULL},
         {bench, PAWL_SPIN, "memory per held spin lock", NULL, NULL},
