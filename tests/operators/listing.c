@@ -114,41 +114,6 @@ static void redissons_locks_are_told_too(void **state)
     assert_int_equal(entry_of(told, "written", UUID ":1:write")->kind, PAWL_WRITE);
 }
 
-static void assert_left(const struct told *told, const char *holder, int64_t left_ms)
-{
-    const int64_t told_ms = entry_of(told, "shared", holder)->remaining_ms;
-    if (told_ms > left_ms || told_ms < left_ms - 5000) {
-        support_fail(
-            "%s: %lld ms are told, of %lld", holder, (long long)told_ms, (long long)left_ms);
-    }
-}
-
-/* Each hold of a reader has a key with its own lease; the lock's TTL is that of the last one. */
-static void readers_have_leases_of_their_own(void **state)
-{
-    (void)state;
-    static const char third[] = "33333333-3333-4333-8333-333333333333:3"; /* its lease is over */
-    pawl_client *client = open_client(server_url(server), NULL);
-    free(server_command(
-        server, "HSET shared mode read %s 1 %s 1 %s 2", UUID ":1", third, OTHER_UUID ":2"));
-    free(server_command(server, "PEXPIRE shared 90000"));
-    free(server_command(server, "SET {shared}:" UUID ":1:rwlock_timeout:1 1 PX 20000"));
-    free(server_command(server, "SET {shared}:" OTHER_UUID ":2:rwlock_timeout:1 1 PX 40000"));
-    free(server_command(server, "SET {shared}:" OTHER_UUID ":2:rwlock_timeout:2 1 PX 60000"));
-    const struct told *told = list(client, NULL);
-    assert_int_equal(told->count, 3);
-    assert_left(told, UUID ":1", 20000);
-    assert_left(told, OTHER_UUID ":2", 60000);
-    assert_left(told, third, 0);
-
-    char url[96]; /* who may not see those keys is told of the lock's own */
-    free(server_command(server, "ACL SETUSER narrow on >pw ~shared &* +@all"));
-    snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server_port(server));
-    assert_left(list(open_client(url, NULL), "shared"), UUID ":1", 90000);
-    free(server_command(server, "PERSIST shared"));
-    assert_int_equal(entry_of(list(client, NULL), "shared", UUID ":1")->remaining_ms, -1);
-}
-
 /* Strings, as the Redis manual has them: told if they say who holds them, and for how long. */
 static void plain_locks_are_told_too(void **state)
 {
@@ -581,7 +546,6 @@ int main(void)
         CASE(our_own_lock_is_told_with_everything),
         CASE(locks_are_found_among_other_keys),
         CASE(redissons_locks_are_told_too),
-        CASE(readers_have_leases_of_their_own),
         CASE(plain_locks_are_told_too),
         CASE(semaphores_with_permits_that_are_out_are_told_too),
         CASE(what_is_no_lock_is_not_told),

@@ -11,8 +11,9 @@
 -- Why so: the layout is that of the Redis manual, a string with a TTL, so any program that takes
 -- locks by SET NX PX and frees them by compare-and-delete is excluded. There is no token: the
 -- counter would be a second key that such programs know nothing of. A key of another type is
--- refused by GET with an error that says so; a string that has no TTL, and no owner that we know, is
--- a semaphore, a latch or somebody's data (as break_plain.lua has it), and nobody would release it.
+-- refused by GET with an error that says so; a string that has no TTL, and no owner that we know,
+-- is a semaphore, a latch or somebody's data (as break_plain.lua has it), and nobody would release
+-- it.
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     return 1
 end

@@ -19,9 +19,10 @@
 -- anything else is somebody's data: it may be large, so it is told by its first few bytes that it
 -- is no lock, and nothing of it is sent. Only the lock itself is a key of this script: a user who
 -- may not see the counter or count the subscribers still sees the lock. A fair lock that nobody
--- waits for cannot be told from a mutex. A reader's lease is that of the keys of its holds, of which
--- Redisson makes several: the greatest counts, and of many the first few are looked at. Who may not
--- see them is told of the lock's own TTL. Without any its lease is over, and nobody has noticed.
+-- waits for cannot be told from a mutex. A reader's lease is that of the keys of its holds, of
+-- which Redisson makes several: the greatest counts, and of many the first few are looked at. Who
+-- may not see them is told of the lock's own TTL. Without any its lease is over, and nobody has
+-- noticed.
 local key = KEYS[1]
 local base = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
 local function reader(owner, count, ttl)
