@@ -67,7 +67,7 @@ for empty in --prefix= --build= --target=; do
     status=0
     "$root/scripts/release" "$empty" >"$work/log" 2>&1 || status=$?
     [[ $status == 64 ]] || fail "$empty: status $status"
-    grep -q -- "${empty%=} needs a value" "$work/log" || { cat "$work/log"; fail "$empty: no word"; }
+    grep -q -- "${empty%=} needs a value" "$work/log" || fail "$empty: $(cat "$work/log")"
 done
 pass "another prefix is heeded, an empty one refused"
 
