@@ -79,24 +79,6 @@ if grep -q -- '-O2' "$work/plain/compile_commands.json"; then
 fi
 pass "the optimisation level of CFLAGS is heeded"
 
-# Other settings need another recording; this one is interrupted before it is there.
-mkdir "$work/bin"
-cat >"$work/bin/cmake" <<TEXT
-#!/bin/sh
-[ "\$1" != --version ] || exec $(command -v cmake) --version
-kill -TERM \$PPID
-TEXT
-chmod 755 "$work/bin/cmake"
-status=0
-PATH=$work/bin:$PATH CFLAGS=-Os CC=$cc "$root/scripts/release" --build "$build" \
-    -- "${options[@]}" >"$work/log" 2>&1 || status=$?
-[[ $status == 143 ]] || { cat "$work/log"; fail "interrupted: status $status"; }
-grep -q '1/3 building' "$work/log" || { cat "$work/log"; fail "it did not begin to record"; }
-grep -q -- '-Os of CFLAGS is for the command' "$work/log" || fail "no word about -O3"
-[[ -d ${recording[0]} ]] || fail "the interruption cost the recording that was there"
-[[ ! -e $build-record ]] || fail "$build-record is left behind by the interruption"
-pass "an interrupted recording costs nothing"
-
 libdir=$(dirname "$(dirname "$(find "$prefix" -name pawl.pc)")")
 "$python" -B "$root/tests/style/exports.py" "$prefix/include/pawl.h" "$libdir/libpawl.so" \
     "$libdir/libpawl.a" "$nm" >"$work/log" 2>&1 || { cat "$work/log"; fail "other symbols"; }
@@ -141,5 +123,23 @@ if cmake -S "$root" -B "$build" -DPAWL_PROFILE="$work/nothing" >"$work/log" 2>&1
     fail "a recording that is not there was not refused"
 fi
 pass "a recording that is not there is refused"
+
+# Other settings need another recording; this one is interrupted before it is there.
+mkdir "$work/bin"
+cat >"$work/bin/cmake" <<TEXT
+#!/bin/sh
+[ "\$1" != --version ] || exec $(command -v cmake) --version
+kill -TERM \$PPID
+TEXT
+chmod 755 "$work/bin/cmake"
+status=0
+PATH=$work/bin:$PATH CFLAGS=-Os CC=$cc "$root/scripts/release" --build "$build" \
+    -- "${options[@]}" >"$work/log" 2>&1 || status=$?
+[[ $status == 143 ]] || { cat "$work/log"; fail "interrupted: status $status"; }
+grep -q '1/3 building' "$work/log" || { cat "$work/log"; fail "it did not begin to record"; }
+grep -q -- '-Os of CFLAGS is for the command' "$work/log" || fail "no word about -O3"
+[[ -d ${recording[0]} ]] || fail "the interruption cost the recording that was there"
+[[ ! -e $build-record ]] || fail "$build-record is left behind by the interruption"
+pass "an interrupted recording costs nothing"
 
 echo "[  PASSED  ] $passed test(s)."
