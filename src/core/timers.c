@@ -34,7 +34,7 @@ bool pawl__machine_served(const struct pawl__machine *machine)
     if (first->kind == PAWL__TIMER_TALLY) {
         return is_blocking(PAWL__CONTAINER(first, struct pawl__tally, timer)->request);
     }
-    if (first->kind == PAWL__TIMER_LEASES || first->kind == PAWL__TIMER_RENEWALS) {
+    if (first->kind != PAWL__TIMER_NAME) {
         return false;
     }
     struct pawl__traffic *traffic = PAWL__CONTAINER(first, struct pawl__traffic, timer);
