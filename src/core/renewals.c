@@ -11,15 +11,20 @@
  * watched meanwhile, as it is while the question is out. When half of those that may be out have
  * been answered the next are sent, so that the engine can put many into one message; by the keeper,
  * whom a timer calls, and not by who brings the answers: an engine may answer while it is being
- * asked. */
+ * asked.
+ *
+ * Who has little time left does not wait for that, and some places are kept for it: if the others
+ * are stuck in a connection that is dead, its impatience has another one made. */
 #include "core/machine_parts.h"
 
 #include "base/clock.h"
 
 #define OUT_LEAST 1000
-#define OUT_FACTOR 16   /* so many times the least may be out at most */
-#define QUICK_DIVISOR 4 /* of the time that an answer may take: so quick, and more can be out; */
-#define SLOW_DIVISOR 2  /* so slow, and it is too many */
+#define OUT_FACTOR 16    /* so many times the least may be out at most */
+#define URGENT_DIVISOR 4 /* so much of what may be out is kept for those with little time */
+#define URGENT_FACTOR 2  /* times the timeout: then a renewal has less than that for its answer */
+#define QUICK_DIVISOR 4  /* of the time that an answer may take: so quick, and more can be out; */
+#define SLOW_DIVISOR 2   /* so slow, and it is too many */
 
 void pawl__renewals_init(struct pawl__machine *machine)
 {
@@ -35,9 +40,25 @@ static bool anybody_waits(const struct pawl__machine *machine)
     return pawl__heap_first(&machine->renewals) != NULL;
 }
 
-static bool is_time_for_more(const struct pawl__machine *machine)
+/* Has the first in line little time left? */
+static bool is_urgent(const struct pawl__machine *machine, int64_t now_us)
 {
-    return machine->renewals_out <= machine->renewals_most / 2;
+    const struct pawl__timer *first = pawl__heap_first(&machine->renewals);
+    return first->due_us - now_us < URGENT_FACTOR * machine->timeout_us;
+}
+
+static bool is_time_for_more(const struct pawl__machine *machine, int64_t now_us)
+{
+    return anybody_waits(machine) &&
+           (machine->renewals_out <= machine->renewals_most / 2 || is_urgent(machine, now_us));
+}
+
+/* Is there a place for the first in line? */
+static bool is_room(const struct pawl__machine *machine, int64_t now_us)
+{
+    const unsigned most = machine->renewals_most;
+    return machine->renewals_out <
+           (is_urgent(machine, now_us) ? most : most - most / URGENT_DIVISOR);
 }
 
 /* Who will not be renewed only wants to know whether it is still there, which can wait. */
@@ -75,8 +96,8 @@ static void send_first(struct pawl__machine *machine, int64_t now_us)
 
 void pawl__renewals_send(struct pawl__machine *machine, int64_t now_us)
 {
-    if (is_time_for_more(machine)) {
-        while (machine->renewals_out < machine->renewals_most && anybody_waits(machine)) {
+    if (is_time_for_more(machine, now_us)) {
+        while (anybody_waits(machine) && is_room(machine, now_us)) {
             send_first(machine, now_us);
         }
     }
@@ -101,7 +122,7 @@ void pawl__renewal_answered(
 {
     machine->renewals_out--;
     judge_pace(machine, op, now_us);
-    if (anybody_waits(machine) && is_time_for_more(machine) && !machine->renewals_timer.armed) {
+    if (is_time_for_more(machine, now_us) && !machine->renewals_timer.armed) {
         pawl__timer_set(&machine->timers, &machine->renewals_timer, now_us);
     }
 }

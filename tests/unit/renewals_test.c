@@ -249,14 +249,14 @@ static void an_outage_costs_no_hold_that_has_time_left(void **state)
 
 /* ===== A few, by hand ===== */
 
-enum { FEW = 5, OUT = 2 };
+enum { FEW = 9, OUT = 2 };
 
 static struct pawl__handle few[FEW];
 
 /* The later ones have the shorter leases. */
 static int begin_few(void **state)
 {
-    static const char *const names[FEW] = {"a", "b", "c", "d", "e"};
+    static const char *const names[FEW] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
     (void)state;
     stage_begin(&stage);
     stage.machine.renewals_least = OUT;
@@ -295,6 +295,13 @@ static void answer_first(void)
     stage_pass(&stage, 0);
 }
 
+static void answer_all(void)
+{
+    while (stage.out != NULL) {
+        answer_first();
+    }
+}
+
 static unsigned count_out(void)
 {
     unsigned count = 0;
@@ -320,18 +327,47 @@ static void those_whose_time_ends_first_go_first(void **state)
     assert_null(stage.out);
 }
 
+static void let_out(unsigned most)
+{
+    stage.machine.renewals_least = most;
+    stage.machine.renewals_most = most;
+}
+
 static void those_in_line_come_when_half_are_answered(void **state)
 {
     (void)state;
-    stage.machine.renewals_least = 4;
-    stage.machine.renewals_most = 4;
+    let_out(8);
     be_reconnected();
+    assert_int_equal(count_out(), 6); /* the others are kept for who has little time */
+    stage_pass(&stage, SECOND / 3);   /* so that it does not become more for quick answers */
+    answer_first();
+    assert_int_equal(count_out(), 5);
+    answer_first();
+    assert_int_equal(count_out(), 6);
+    assert_int_equal(stage.submitted[PAWL__OP_RENEW], 8);
+}
+
+static void who_has_little_time_does_not_wait_for_the_others(void **state)
+{
+    (void)state;
+    struct pawl__handle brief;
+    stage.connected = true;
+    stage_open(&stage, &brief, "brief", 3 * SECOND / 2, true);
+    assert_int_equal(stage_acquire_now(&stage, &brief, OWNER), PAWL_OK);
+    stage.connected = false;
+    let_out(4);
+    be_reconnected();
+    assert_ptr_equal(stage.out->place, pawl__name_place(brief.name));
+    stage_pass(&stage, SECOND / 3);
+    answer_first();
+    assert_int_equal(count_out(), 3); /* which are stuck */
+    stage_pass(&stage, SECOND / 2);
     assert_int_equal(count_out(), 4);
-    answer_first();
-    assert_int_equal(count_out(), 3);
-    answer_first();
-    assert_int_equal(count_out(), 3);
-    assert_int_equal(stage.submitted[PAWL__OP_RENEW], FEW);
+    assert_ptr_equal(stage.out->next->next->next->place, pawl__name_place(brief.name));
+    stage.connected = true;
+    stage_flush(&stage);
+    assert_int_equal(stage_release_now(&stage, &brief, OWNER), PAWL_OK);
+    stage_close(&stage, &brief);
 }
 
 static void each_has_its_time_from_when_it_is_sent(void **state)
@@ -352,13 +388,11 @@ static void who_is_released_in_line_is_not_renewed(void **state)
     be_reconnected();
     stage_release(&stage, &request, &few[0], OWNER);
     stage_flush(&stage);
-    stage_pass(&stage, 0);
-    stage_flush(&stage);
     assert_true(request.finished);
     assert_int_equal(request.status, PAWL_OK);
     assert_null(hold_of(&few[0]));
     stage_pass(&stage, 0);
-    stage_flush(&stage);
+    answer_all();
     assert_int_equal(stage.submitted[PAWL__OP_RENEW], FEW - 1);
     assert_true(stage_stranger_gets(&stage, "a", 1));
 }
@@ -374,7 +408,7 @@ static void who_extends_does_not_wait_in_line(void **state)
     assert_true(request.finished);
     assert_int_equal(request.status, PAWL_OK);
     stage_pass(&stage, 0);
-    stage_flush(&stage);
+    answer_all();
     assert_int_equal(stage.submitted[PAWL__OP_RENEW], FEW);
 }
 
@@ -462,6 +496,7 @@ int main(void)
         cmocka_unit_test(an_outage_costs_no_hold_that_has_time_left),
         SCENE(those_whose_time_ends_first_go_first),
         SCENE(those_in_line_come_when_half_are_answered),
+        SCENE(who_has_little_time_does_not_wait_for_the_others),
         SCENE(each_has_its_time_from_when_it_is_sent),
         SCENE(who_is_released_in_line_is_not_renewed),
         SCENE(who_extends_does_not_wait_in_line),
