@@ -80,7 +80,7 @@ static pawl_status read_ids(
 /* An asynchronous call that ends when its permit is lost. */
 struct news {
     struct pawl__async async; /* must be first: who delivers it frees it */
-    pawl_permit permit;
+    struct pawl__permit_id id;
 };
 
 static void on_news(pawl_lock *lock, pawl_status status, void *arg)
@@ -91,7 +91,9 @@ static void on_news(pawl_lock *lock, pawl_status status, void *arg)
     const bool closed = lock->handle.closed;
     pthread_mutex_unlock(&lock->client->mutex);
     if (status == PAWL_LOST && !closed) {
-        semaphore->on_lost(semaphore, PAWL_LOST, &news->permit, 1, semaphore->event_arg);
+        pawl_permit permit;
+        show(&news->id, &permit);
+        semaphore->on_lost(semaphore, PAWL_LOST, &permit, 1, semaphore->event_arg);
     }
 }
 
@@ -101,7 +103,7 @@ static struct pawl__request *news_new(pawl_semaphore *semaphore, const struct pa
     if (news == NULL) {
         return NULL;
     }
-    show(id, &news->permit);
+    news->id = *id;
     news->async.lock = &semaphore->lock;
     news->async.done = on_news;
     news->async.arg = news;
@@ -145,13 +147,15 @@ static bool permit_new(
     return permit->lost != NULL;
 }
 
-void pawl__permits_begin(pawl_semaphore *semaphore)
+bool pawl__permits_begin(pawl_semaphore *semaphore)
 {
     struct pawl_client *client = semaphore->lock.client;
     semaphore->leases.lease_us = semaphore->lease_us;
     pthread_mutex_lock(&client->mutex);
-    pawl__leases_begin(&client->machine, &semaphore->lock.handle, &semaphore->leases);
+    const bool begun =
+        pawl__leases_begin(&client->machine, &semaphore->lock.handle, &semaphore->leases);
     pthread_mutex_unlock(&client->mutex);
+    return begun;
 }
 
 /* Do not renew these any more (ids NULL: any so many); the ids of those that were, if ids_out is

@@ -63,8 +63,9 @@ pawl_status pawl_semaphore_open(pawl_client *client, const char *name,
     semaphore->lease_us = known.lease_ms * 1000;
     semaphore->on_lost = known.on_lost;
     semaphore->event_arg = known.event_arg;
-    if (known.leased && known.renew) {
-        pawl__permits_begin(semaphore);
+    if (known.leased && known.renew && !pawl__permits_begin(semaphore)) {
+        pawl__count_close(lock, "pawl_semaphore_open()");
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for a semaphore");
     }
     *semaphore_out = semaphore;
     return PAWL_OK;

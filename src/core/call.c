@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "core/leases.h"
 
 /* client->calls counts the calls under way, and lock->users the calls and callbacks; both have this
  * bit once the thing is closing. */
@@ -64,6 +65,7 @@ void pawl__call_wait_all_left(struct pawl_client *client)
 
 static void lock_free(struct pawl_lock *lock)
 {
+    pawl__leases_free(&lock->handle); /* if the client was closed before */
     const struct pawl__handle handle = lock->handle;
     struct pawl_lock *other = handle.extra != NULL ? handle.extra->stands_for : NULL;
     pawl__free(lock);
