@@ -476,10 +476,12 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire(
  * timeout. */
 PAWL_API pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits);
 
-/* The same as acquire without waiting. If it returns PAWL_OK, `done` is called exactly once;
- * otherwise never. */
+/* The same without waiting. If these return PAWL_OK, `done` is called exactly once, with what the
+ * other call would have answered; otherwise never. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore,
     int64_t permits, int64_t wait_ms, pawl_semaphore_callback done, void *arg);
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_release_async(
+    pawl_semaphore *semaphore, int64_t permits, pawl_semaphore_callback done, void *arg);
 
 /* End every wait on this handle that began before the call, with PAWL_CANCELED. */
 PAWL_API void pawl_semaphore_cancel(pawl_semaphore *semaphore);
@@ -502,6 +504,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire_async(
  * released. PAWL_UNAVAILABLE: as for pawl_semaphore_release(). WAITS: timeout. */
 PAWL_API pawl_status pawl_permit_release(
     pawl_semaphore *semaphore, const pawl_permit *permits, size_t count);
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_release_async(pawl_semaphore *semaphore,
+    const pawl_permit *permits, size_t count, pawl_semaphore_callback done, void *arg);
 
 /* Make them last at least lease_ms from now; nothing ever shortens a lease. PAWL_LOST: at least one
  * is not out any more; the others are extended. WAITS: timeout. */
@@ -536,6 +540,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_latch_set(pawl_latch *latch, int64_t coun
 /* One less. At zero, and on a latch that nobody has set, it does nothing. PAWL_UNAVAILABLE: as for
  * pawl_semaphore_release(). WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_count_down(pawl_latch *latch);
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_count_down_async(
+    pawl_latch *latch, pawl_latch_callback done, void *arg);
 
 /* What is left to be counted down. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_count(pawl_latch *latch, int64_t *count_out);

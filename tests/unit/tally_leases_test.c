@@ -295,6 +295,51 @@ static void released_while_they_are_renewed(void **state)
     assert_int_equal(count_free(), 350); /* nobody renewed them */
 }
 
+/* Giving them back ends their renewal in the same step. Without memory for that they are renewed
+ * as before. */
+static bool no_memory(size_t size)
+{
+    (void)size;
+    return false;
+}
+
+static void given_back_while_they_are_renewed(void **state)
+{
+    (void)state;
+    struct pawl__list dropped;
+    struct pawl__request request = start(PAWL__TALLY_GIVE, 200, 800);
+    pawl__list_init(&dropped);
+    request.permits = &dropped;
+    request.ids = ids + 200;
+    pawl__tally_free_spares(handle.name->traffic->own);
+    pawl__alloc_hook = no_memory;
+    assert_int_equal(run(&request), PAWL_NO_MEMORY);
+    pawl__alloc_hook = NULL;
+    assert_true(pawl__list_empty(&dropped));
+    assert_int_equal(count_out(0, CROWD), CROWD);
+
+    stage.connected = false;
+    stage_pass(&stage, LEASE_US / 3);
+    struct pawl__op *op = stage_reach(&stage);
+    request = start(PAWL__TALLY_GIVE, 200, 800);
+    request.permits = &dropped;
+    stage_tally(&stage, &request, &handle, 0);
+    assert_int_equal(count_out(200, 800), 0);
+    assert_int_equal(count_out(0, CROWD), CROWD - 800);
+    stage_answer(&stage, op);
+    stage.connected = true;
+    stage_flush(&stage);
+    assert_true(request.finished);
+    assert_int_equal(request.value, 800);
+    for (int i = 0; i < 800; i++) {
+        pawl__free(PAWL__CONTAINER(pawl__list_pop(&dropped), struct pawl__permit, node));
+    }
+    assert_true(pawl__list_empty(&dropped));
+    stage_pass(&stage, 2 * LEASE_US);
+    assert_int_equal(count_lost(0, CROWD), 0);
+    assert_int_equal(count_free(), 800);
+}
+
 static void dropped_any_so_many(void **state)
 {
     (void)state;
@@ -337,6 +382,7 @@ int main(void)
         CASE(silence_ends_each_at_its_time),
         CASE(a_short_extension_puts_nothing_off),
         CASE(released_while_they_are_renewed),
+        CASE(given_back_while_they_are_renewed),
         CASE(dropped_any_so_many),
         CASE(a_close_gives_all_back),
     };
