@@ -438,7 +438,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_open(pawl_client *client, const
 
 /* End the waits on this handle with PAWL_CANCELED and free it. Permits that were acquired without a
  * lease stay taken; those with a lease are given back if they were renewed by this handle, and
- * otherwise end with their leases. WAITS: timeout, and for a callback that is running. */
+ * otherwise end with their leases. An asynchronous release that is under way goes on; `done` is
+ * always called. WAITS: timeout, and for a callback that is running. */
 PAWL_API pawl_status pawl_semaphore_close(pawl_semaphore *semaphore);
 
 /* Begin with so many permits (0 to 2147483647), unless that was done before: every process may do
@@ -529,8 +530,8 @@ typedef void (*pawl_latch_callback)(pawl_latch *latch, pawl_status status, void 
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_open(
     pawl_client *client, const char *name, pawl_latch **latch_out);
 
-/* End the waits on this handle with PAWL_CANCELED and free it. WAITS: for a callback that is
- * running. */
+/* End the waits on this handle with PAWL_CANCELED and free it. An asynchronous count-down that is
+ * under way goes on; `done` is always called. WAITS: for a callback that is running. */
 PAWL_API pawl_status pawl_latch_close(pawl_latch *latch);
 
 /* Set it to 1 to 2147483647, unless it is set already and has not reached zero. set_out, if not
