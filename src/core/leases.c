@@ -219,7 +219,9 @@ static void renew(struct pawl__machine *machine, struct pawl__leases *leases, in
     }
 }
 
-/* One renewal is under way at a time, so that others of this client come in between. */
+/* One renewal is under way at a time, so that others of this client come in between. The next one
+ * is sent by whom the timer calls, and not by who brings the answer: an engine may answer while it
+ * is being asked, and would be asked from in there, over and over. */
 static void go_on(struct pawl__machine *machine, struct pawl__leases *leases, int64_t now_us)
 {
     if (leases->renewal == NULL && !pawl__list_empty(&leases->due) && leases->retry_us <= now_us) {
@@ -240,7 +242,7 @@ void pawl__leases_extended(struct pawl__machine *machine, struct pawl__leases *l
             prove(leases, permit, op);
         }
     }
-    go_on(machine, leases, now_us);
+    arm(machine, leases);
 }
 
 void pawl__leases_answered(

@@ -197,6 +197,8 @@ static void others_come_in_between(void **state)
     for (; stage.out != NULL; rounds++) {
         assert_null(stage.out->next);
         stage_answer(&stage, stage_reach(&stage));
+        assert_null(stage.out); /* nobody is asked while an answer is taken, */
+        stage_pass(&stage, 0);  /* but at once afterwards */
     }
     assert_in_range(rounds, CROWD / PAWL__PERMITS_AT_ONCE, CROWD / AT_ONCE + 1);
     assert_int_equal(count_out(0, CROWD), CROWD);
