@@ -438,7 +438,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_open(pawl_client *client, const
 
 /* End the waits on this handle with PAWL_CANCELED and free it. Permits that were acquired without a
  * lease stay taken; those with a lease are given back if they were renewed by this handle, and
- * otherwise end with their leases. WAITS: timeout, and for a callback that is running. */
+ * otherwise end with their leases. An asynchronous release that is under way goes on; `done` is
+ * always called. WAITS: timeout, and for a callback that is running. */
 PAWL_API pawl_status pawl_semaphore_close(pawl_semaphore *semaphore);
 
 /* Begin with so many permits (0 to 2147483647), unless that was done before: every process may do
@@ -476,10 +477,12 @@ PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire(
  * timeout. */
 PAWL_API pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits);
 
-/* The same as acquire without waiting. If it returns PAWL_OK, `done` is called exactly once;
- * otherwise never. */
+/* The same without waiting. If these return PAWL_OK, `done` is called exactly once, with what the
+ * other call would have answered; otherwise never. */
 PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore,
     int64_t permits, int64_t wait_ms, pawl_semaphore_callback done, void *arg);
+PAWL_API PAWL_CHECKED pawl_status pawl_semaphore_release_async(
+    pawl_semaphore *semaphore, int64_t permits, pawl_semaphore_callback done, void *arg);
 
 /* End every wait on this handle that began before the call, with PAWL_CANCELED. */
 PAWL_API void pawl_semaphore_cancel(pawl_semaphore *semaphore);
@@ -502,6 +505,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_permit_acquire_async(
  * released. PAWL_UNAVAILABLE: as for pawl_semaphore_release(). WAITS: timeout. */
 PAWL_API pawl_status pawl_permit_release(
     pawl_semaphore *semaphore, const pawl_permit *permits, size_t count);
+PAWL_API PAWL_CHECKED pawl_status pawl_permit_release_async(pawl_semaphore *semaphore,
+    const pawl_permit *permits, size_t count, pawl_semaphore_callback done, void *arg);
 
 /* Make them last at least lease_ms from now; nothing ever shortens a lease. PAWL_LOST: at least one
  * is not out any more; the others are extended. WAITS: timeout. */
@@ -525,8 +530,8 @@ typedef void (*pawl_latch_callback)(pawl_latch *latch, pawl_status status, void 
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_open(
     pawl_client *client, const char *name, pawl_latch **latch_out);
 
-/* End the waits on this handle with PAWL_CANCELED and free it. WAITS: for a callback that is
- * running. */
+/* End the waits on this handle with PAWL_CANCELED and free it. An asynchronous count-down that is
+ * under way goes on; `done` is always called. WAITS: for a callback that is running. */
 PAWL_API pawl_status pawl_latch_close(pawl_latch *latch);
 
 /* Set it to 1 to 2147483647, unless it is set already and has not reached zero. set_out, if not
@@ -536,6 +541,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_latch_set(pawl_latch *latch, int64_t coun
 /* One less. At zero, and on a latch that nobody has set, it does nothing. PAWL_UNAVAILABLE: as for
  * pawl_semaphore_release(). WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_count_down(pawl_latch *latch);
+PAWL_API PAWL_CHECKED pawl_status pawl_latch_count_down_async(
+    pawl_latch *latch, pawl_latch_callback done, void *arg);
 
 /* What is left to be counted down. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_latch_count(pawl_latch *latch, int64_t *count_out);

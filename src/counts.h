@@ -18,7 +18,7 @@ pawl_status pawl__count_close(struct pawl_lock *lock, const char *call);
 pawl_status pawl__count_run(
     struct pawl_lock *lock, struct pawl__request *request, const char *call);
 
-/* Start a take or a wait. PAWL_OK: `done` will be called, once. */
+/* Start a request and return. PAWL_OK: `done` will be called, once. */
 pawl_status pawl__count_start(
     struct pawl_lock *lock, struct pawl__request *request, pawl_callback done, void *arg);
 

@@ -97,14 +97,10 @@ static void on_done(pawl_lock *lock, pawl_status status, void *arg)
     hop.done(PAWL__CONTAINER(lock, pawl_latch, lock), status, hop.arg);
 }
 
-pawl_status pawl_latch_wait_async(
-    pawl_latch *latch, int64_t wait_ms, pawl_latch_callback done, void *arg)
+static pawl_status start(
+    pawl_latch *latch, struct pawl__request *request, pawl_latch_callback done, void *arg)
 {
-    struct pawl__request request = {.verb = PAWL__TALLY_AWAIT};
     pawl_status status = pawl__count_check(lock_of(latch), "latch");
-    if (status == PAWL_OK) {
-        status = pawl__check_wait(wait_ms, &request.wait_us);
-    }
     if (status == PAWL_OK && done == NULL) {
         status = pawl__fail(PAWL_INVALID, "an asynchronous call needs `done`");
     }
@@ -116,11 +112,25 @@ pawl_status pawl_latch_wait_async(
         return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
     }
     *hop = (struct hop){done, arg};
-    status = pawl__count_start(&latch->lock, &request, on_done, hop);
+    status = pawl__count_start(&latch->lock, request, on_done, hop);
     if (status != PAWL_OK) {
         pawl__free(hop);
     }
     return status;
+}
+
+pawl_status pawl_latch_wait_async(
+    pawl_latch *latch, int64_t wait_ms, pawl_latch_callback done, void *arg)
+{
+    struct pawl__request request = {.verb = PAWL__TALLY_AWAIT};
+    pawl_status status = pawl__check_wait(wait_ms, &request.wait_us);
+    return status == PAWL_OK ? start(latch, &request, done, arg) : status;
+}
+
+pawl_status pawl_latch_count_down_async(pawl_latch *latch, pawl_latch_callback done, void *arg)
+{
+    struct pawl__request request = {.verb = PAWL__TALLY_DOWN};
+    return start(latch, &request, done, arg);
 }
 
 void pawl_latch_cancel(pawl_latch *latch)

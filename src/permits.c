@@ -80,7 +80,7 @@ static pawl_status read_ids(
 /* An asynchronous call that ends when its permit is lost. */
 struct news {
     struct pawl__async async; /* must be first: who delivers it frees it */
-    pawl_permit permit;
+    struct pawl__permit_id id;
 };
 
 static void on_news(pawl_lock *lock, pawl_status status, void *arg)
@@ -91,7 +91,9 @@ static void on_news(pawl_lock *lock, pawl_status status, void *arg)
     const bool closed = lock->handle.closed;
     pthread_mutex_unlock(&lock->client->mutex);
     if (status == PAWL_LOST && !closed) {
-        semaphore->on_lost(semaphore, PAWL_LOST, &news->permit, 1, semaphore->event_arg);
+        pawl_permit permit;
+        show(&news->id, &permit);
+        semaphore->on_lost(semaphore, PAWL_LOST, &permit, 1, semaphore->event_arg);
     }
 }
 
@@ -101,7 +103,7 @@ static struct pawl__request *news_new(pawl_semaphore *semaphore, const struct pa
     if (news == NULL) {
         return NULL;
     }
-    show(id, &news->permit);
+    news->id = *id;
     news->async.lock = &semaphore->lock;
     news->async.done = on_news;
     news->async.arg = news;
@@ -145,19 +147,20 @@ static bool permit_new(
     return permit->lost != NULL;
 }
 
-void pawl__permits_begin(pawl_semaphore *semaphore)
+bool pawl__permits_begin(pawl_semaphore *semaphore)
 {
     struct pawl_client *client = semaphore->lock.client;
     semaphore->leases.lease_us = semaphore->lease_us;
     pthread_mutex_lock(&client->mutex);
-    pawl__leases_begin(&client->machine, &semaphore->lock.handle, &semaphore->leases);
+    const bool begun =
+        pawl__leases_begin(&client->machine, &semaphore->lock.handle, &semaphore->leases);
     pthread_mutex_unlock(&client->mutex);
+    return begun;
 }
 
-/* Do not renew these any more (ids NULL: any so many); the ids of those that were, if ids_out is
- * not NULL. How many that were. */
-static size_t stop_renewing(pawl_semaphore *semaphore, const struct pawl__permit_id *ids,
-    size_t count, struct pawl__permit_id *ids_out)
+/* Do not renew these any more: any so many. Their ids, and how many they are. */
+static size_t stop_renewing(
+    pawl_semaphore *semaphore, size_t count, struct pawl__permit_id *ids_out)
 {
     struct pawl_client *client = semaphore->lock.client;
     struct pawl__list dropped;
@@ -166,11 +169,10 @@ static size_t stop_renewing(pawl_semaphore *semaphore, const struct pawl__permit
     pthread_mutex_lock(&client->mutex);
     struct pawl__leases *leases = pawl__handle_leases(&semaphore->lock.handle);
     if (leases != NULL) {
-        dropped_count = pawl__leases_drop(&client->machine, leases, ids, count, &dropped);
+        dropped_count = pawl__leases_drop(&client->machine, leases, NULL, count, &dropped);
     }
     pthread_mutex_unlock(&client->mutex);
-    for (struct pawl__list *node = dropped.next; ids_out != NULL && node != &dropped;
-         node = node->next) {
+    for (struct pawl__list *node = dropped.next; node != &dropped; node = node->next) {
         *ids_out++ = PAWL__CONTAINER(node, struct pawl__permit, node)->id;
     }
     free_permits(&dropped);
@@ -304,40 +306,108 @@ pawl_status pawl_permit_acquire_async(
 
 /* ===== Release and extend ===== */
 
-/* Ask about these ids. PAWL_LOST: fewer of them were out. */
+/* The question about `amount` ids was answered so. PAWL_LOST: fewer of them were out. */
+static pawl_status judge(
+    const struct pawl_lock *lock, const struct pawl__request *request, pawl_status status)
+{
+    if (status != PAWL_OK || request->value >= request->amount) {
+        return status;
+    }
+    char shown[128];
+    const char *name = pawl__lock_name(lock);
+    return pawl__fail(PAWL_LOST,
+        "semaphore '%s': %lld of %lld permits were not out any more: their lease had ended, or "
+        "they were released before",
+        pawl__printable(name, strlen(name), shown, sizeof shown),
+        (long long)(request->amount - request->value), (long long)request->amount);
+}
+
 static pawl_status ask(pawl_semaphore *semaphore, struct pawl__request *request,
     const struct pawl__permit_id *ids, size_t count, const char *call)
 {
     request->ids = ids;
     request->amount = (int64_t)count;
-    pawl_status status = pawl__count_run(&semaphore->lock, request, call);
-    if (status != PAWL_OK || request->value >= (int64_t)count) {
-        return status;
-    }
-    char shown[128];
-    const char *name = pawl__lock_name(&semaphore->lock);
-    return pawl__fail(PAWL_LOST,
-        "semaphore '%s': %lld of %zu permits were not out any more: their lease had ended, or they "
-        "were released before",
-        pawl__printable(name, strlen(name), shown, sizeof shown),
-        (long long)((int64_t)count - request->value), count);
+    const pawl_status status = pawl__count_run(&semaphore->lock, request, call);
+    return judge(&semaphore->lock, request, status);
 }
 
 pawl_status pawl_permit_release(pawl_semaphore *semaphore, const pawl_permit *permits, size_t count)
 {
     static const char call[] = "pawl_permit_release()";
-    struct pawl__request request = {.verb = PAWL__TALLY_GIVE};
+    struct pawl__list dropped;
+    struct pawl__request request = {.verb = PAWL__TALLY_GIVE, .permits = &dropped};
     struct pawl__permit_id *ids = NULL;
     pawl_status status = pawl__semaphore_check(semaphore, true);
     if (status == PAWL_OK) {
-        status = pawl__check_may_wait(call);
+        status = read_ids(permits, count, &ids);
+    }
+    if (status == PAWL_OK) {
+        pawl__list_init(&dropped);
+        status = ask(semaphore, &request, ids, count, call);
+        free_permits(&dropped);
+    }
+    pawl__free(ids);
+    return status;
+}
+
+/* A release that nobody waits for. */
+struct release {
+    struct pawl__async async;
+    struct pawl__list dropped; /* permits that were kept alive until then */
+    pawl_semaphore_callback done;
+    void *arg;
+};
+
+static void on_released(pawl_lock *lock, pawl_status status, void *arg)
+{
+    struct release *release = arg;
+    const pawl_semaphore_callback done = release->done;
+    void *const done_arg = release->arg;
+    const pawl_status judged = judge(lock, &release->async.request, status);
+    free_permits(&release->dropped);
+    pawl__free(release);
+    done(pawl__semaphore_of(lock), judged, done_arg);
+}
+
+/* The machine copies the ids. If it does not start, they are renewed as before. */
+static pawl_status start_release(pawl_semaphore *semaphore, const struct pawl__permit_id *ids,
+    size_t count, pawl_semaphore_callback done, void *arg)
+{
+    struct release *release = pawl__alloc(sizeof *release);
+    if (release == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
+    }
+    release->done = done;
+    release->arg = arg;
+    pawl__list_init(&release->dropped);
+    release->async.done = on_released;
+    release->async.arg = release;
+    release->async.kept = true;
+    release->async.request.kind = PAWL__WANT_TALLY;
+    release->async.request.verb = PAWL__TALLY_GIVE;
+    release->async.request.ids = ids;
+    release->async.request.amount = (int64_t)count;
+    release->async.request.permits = &release->dropped;
+    const pawl_status status = pawl__call_launch(&semaphore->lock, &release->async);
+    if (status != PAWL_OK) {
+        pawl__free(release);
+    }
+    return status;
+}
+
+pawl_status pawl_permit_release_async(pawl_semaphore *semaphore, const pawl_permit *permits,
+    size_t count, pawl_semaphore_callback done, void *arg)
+{
+    struct pawl__permit_id *ids = NULL;
+    pawl_status status = pawl__semaphore_check(semaphore, true);
+    if (status == PAWL_OK && done == NULL) {
+        status = pawl__fail(PAWL_INVALID, "an asynchronous call needs `done`");
     }
     if (status == PAWL_OK) {
         status = read_ids(permits, count, &ids);
     }
     if (status == PAWL_OK) {
-        stop_renewing(semaphore, ids, count, NULL);
-        status = ask(semaphore, &request, ids, count, call);
+        status = start_release(semaphore, ids, count, done, arg);
     }
     pawl__free(ids);
     return status;
@@ -394,7 +464,7 @@ pawl_status pawl__permits_end(pawl_semaphore *semaphore)
         pawl__free(ids); /* not renewed any more, they end by themselves */
         return worst;
     }
-    while ((count = stop_renewing(semaphore, NULL, PAWL_PERMITS_MAX, ids)) > 0) {
+    while ((count = stop_renewing(semaphore, PAWL_PERMITS_MAX, ids)) > 0) {
         struct pawl__request request = {.verb = PAWL__TALLY_GIVE};
         pawl_status status = ask(semaphore, &request, ids, count, call);
         worst = status != PAWL_OK ? status : worst;

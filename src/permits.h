@@ -23,9 +23,9 @@ static inline pawl_semaphore *pawl__semaphore_of(struct pawl_lock *lock)
 /* It is there, and its permits have leases, or not. Sets the last error. */
 pawl_status pawl__semaphore_check(pawl_semaphore *semaphore, bool leased);
 
-/* Renew the permits that are acquired from now on; and the end of that: give back what is out. Sets
- * the last error. */
-void pawl__permits_begin(pawl_semaphore *semaphore);
+/* Renew the permits that are acquired from now on (false: no memory); and the end of that: give
+ * back what is out. Sets the last error. */
+bool pawl__permits_begin(pawl_semaphore *semaphore);
 pawl_status pawl__permits_end(pawl_semaphore *semaphore);
 
 #endif

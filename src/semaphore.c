@@ -63,8 +63,9 @@ pawl_status pawl_semaphore_open(pawl_client *client, const char *name,
     semaphore->lease_us = known.lease_ms * 1000;
     semaphore->on_lost = known.on_lost;
     semaphore->event_arg = known.event_arg;
-    if (known.leased && known.renew) {
-        pawl__permits_begin(semaphore);
+    if (known.leased && known.renew && !pawl__permits_begin(semaphore)) {
+        pawl__count_close(lock, "pawl_semaphore_open()");
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for a semaphore");
     }
     *semaphore_out = semaphore;
     return PAWL_OK;
@@ -147,15 +148,21 @@ pawl_status pawl_semaphore_acquire(pawl_semaphore *semaphore, int64_t permits, i
     return status == PAWL_OK ? run(semaphore, &request, "pawl_semaphore_acquire()") : status;
 }
 
+static pawl_status check_release(pawl_semaphore *semaphore, int64_t permits)
+{
+    pawl_status status = pawl__semaphore_check(semaphore, false);
+    return status == PAWL_OK ? pawl__count_check_range("permits", permits, 1, PAWL__COUNT_MAX)
+                             : status;
+}
+
 pawl_status pawl_semaphore_release(pawl_semaphore *semaphore, int64_t permits)
 {
     struct pawl__request request = {.verb = PAWL__TALLY_GIVE, .amount = permits};
-    pawl_status status = pawl__semaphore_check(semaphore, false);
-    if (status == PAWL_OK) {
-        status = pawl__count_check_range("permits", permits, 1, PAWL__COUNT_MAX);
-    }
+    pawl_status status = check_release(semaphore, permits);
     return status == PAWL_OK ? run(semaphore, &request, "pawl_semaphore_release()") : status;
 }
+
+/* ===== The same without waiting ===== */
 
 /* What a user's function is to be called with. */
 struct hop {
@@ -170,27 +177,38 @@ static void on_done(pawl_lock *lock, pawl_status status, void *arg)
     hop.done(pawl__semaphore_of(lock), status, hop.arg);
 }
 
-pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore, int64_t permits,
-    int64_t wait_ms, pawl_semaphore_callback done, void *arg)
+static pawl_status start(pawl_semaphore *semaphore, struct pawl__request *request,
+    pawl_semaphore_callback done, void *arg)
 {
-    struct pawl__request request = {.verb = PAWL__TALLY_TAKE, .amount = permits};
-    pawl_status status = check_acquire(semaphore, permits, wait_ms, &request);
-    if (status == PAWL_OK && done == NULL) {
-        status = pawl__fail(PAWL_INVALID, "an asynchronous call needs `done`");
-    }
-    if (status != PAWL_OK) {
-        return status;
+    if (done == NULL) {
+        return pawl__fail(PAWL_INVALID, "an asynchronous call needs `done`");
     }
     struct hop *hop = pawl__alloc(sizeof *hop);
     if (hop == NULL) {
         return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
     }
     *hop = (struct hop){done, arg};
-    status = pawl__count_start(&semaphore->lock, &request, on_done, hop);
+    pawl_status status = pawl__count_start(&semaphore->lock, request, on_done, hop);
     if (status != PAWL_OK) {
         pawl__free(hop);
     }
     return status;
+}
+
+pawl_status pawl_semaphore_acquire_async(pawl_semaphore *semaphore, int64_t permits,
+    int64_t wait_ms, pawl_semaphore_callback done, void *arg)
+{
+    struct pawl__request request = {.verb = PAWL__TALLY_TAKE, .amount = permits};
+    pawl_status status = check_acquire(semaphore, permits, wait_ms, &request);
+    return status == PAWL_OK ? start(semaphore, &request, done, arg) : status;
+}
+
+pawl_status pawl_semaphore_release_async(
+    pawl_semaphore *semaphore, int64_t permits, pawl_semaphore_callback done, void *arg)
+{
+    struct pawl__request request = {.verb = PAWL__TALLY_GIVE, .amount = permits};
+    pawl_status status = check_release(semaphore, permits);
+    return status == PAWL_OK ? start(semaphore, &request, done, arg) : status;
 }
 
 void pawl_semaphore_cancel(pawl_semaphore *semaphore)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "core/leases.h"
 
 /* client->calls counts the calls under way, and lock->users the calls and callbacks; both have this
  * bit once the thing is closing. */
@@ -64,6 +65,7 @@ void pawl__call_wait_all_left(struct pawl_client *client)
 
 static void lock_free(struct pawl_lock *lock)
 {
+    pawl__leases_free(&lock->handle); /* if the client was closed before */
     const struct pawl__handle handle = lock->handle;
     struct pawl_lock *other = handle.extra != NULL ? handle.extra->stands_for : NULL;
     pawl__free(lock);
@@ -251,44 +253,48 @@ void pawl__call_start(struct pawl_client *client, struct pawl__request *request)
     pawl__client_carry_out(client, &todo, false);
 }
 
-/* Inside `done`, which is called even then. */
-static bool is_closed(struct pawl_lock *lock)
+/* False: it is closed, which inside `done` it may be. */
+static bool start_async(struct pawl_client *client, struct pawl__async *async)
 {
-    pthread_mutex_lock(&lock->client->mutex);
-    bool closed = lock->handle.closed;
-    pthread_mutex_unlock(&lock->client->mutex);
-    return closed;
+    struct pawl__todo todo;
+    pthread_mutex_lock(&client->mutex);
+    const bool open = !async->lock->handle.closed;
+    if (open) {
+        pawl__lock_enter(async->lock); /* until its callback has returned */
+        begin(client, &async->request);
+    }
+    pawl__client_take(client, &todo);
+    pawl__client_carry_out(client, &todo, false);
+    return open;
 }
 
-static pawl_status start_async(
-    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
-{
-    if (is_closed(lock)) {
-        return pawl__fail(PAWL_MISUSE, "it is closed");
-    }
-    struct pawl__async *async = pawl__alloc(sizeof *async);
-    if (async == NULL) {
-        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
-    }
-    async->request = *request;
-    async->request.handle = &lock->handle;
-    async->lock = lock;
-    async->done = done;
-    async->arg = arg;
-    pawl__lock_enter(lock); /* until its callback has returned */
-    pawl__call_start(lock->client, &async->request);
-    return PAWL_OK;
-}
-
-pawl_status pawl__call_async(
-    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
+pawl_status pawl__call_launch(struct pawl_lock *lock, struct pawl__async *async)
 {
     struct pawl_client *client = lock->client;
     if (!pawl__call_enter(client)) {
         return pawl__fail(PAWL_MISUSE, "the client is closed");
     }
-    const pawl_status status = start_async(lock, request, done, arg);
+    async->request.handle = &lock->handle;
+    async->lock = lock;
+    const bool started = start_async(client, async);
     pawl__call_leave(client);
+    return started ? PAWL_OK : pawl__fail(PAWL_MISUSE, "it is closed");
+}
+
+pawl_status pawl__call_async(
+    struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg)
+{
+    struct pawl__async *async = pawl__alloc(sizeof *async);
+    if (async == NULL) {
+        return pawl__fail(PAWL_NO_MEMORY, "no memory for an asynchronous call");
+    }
+    async->request = *request;
+    async->done = done;
+    async->arg = arg;
+    const pawl_status status = pawl__call_launch(lock, async);
+    if (status != PAWL_OK) {
+        pawl__free(async);
+    }
     return status;
 }
 

@@ -197,6 +197,10 @@ extern _Thread_local bool pawl__attends;
 pawl_status pawl__call_async(
     struct pawl_lock *lock, const struct pawl__request *request, pawl_callback done, void *arg);
 
+/* The same with an async of the caller's, who has set its request, `done` and arg. If this fails,
+ * it is the caller's again. */
+pawl_status pawl__call_launch(struct pawl_lock *lock, struct pawl__async *async);
+
 /* End the waits on this lock. */
 void pawl__call_cancel(struct pawl_lock *lock);
 

@@ -6,17 +6,22 @@
  * proved it, surely out in our name. Renewals that are not answered are repeated until then. What
  * is lost is dropped, and told once, by finishing a request that its acquirer had prepared: so
  * nothing that can happen to a permit needs memory, but for the renewal itself, which is tried
- * again. */
+ * again.
+ *
+ * There may be very many of them, and all of this happens under the client's mutex. So they are
+ * found by their ids in a map, and the next thing to do is first in a heap: the renewal of one that
+ * rests, or the end of one that waits for its renewal. */
 #ifndef PAWL_CORE_LEASES_H
 #define PAWL_CORE_LEASES_H
 
 #include "core/tally.h"
 
 struct pawl__permit {
-    struct pawl__list node;
+    struct pawl__list node; /* in one list of its leases */
+    struct pawl__map_node by_id;
+    struct pawl__timer timer; /* in the heap of its leases */
     struct pawl__permit_id id;
     int64_t deadline_us;
-    int64_t renew_us;           /* when the next renewal is due */
     int64_t proven_us;          /* when the last question was sent that proved it */
     struct pawl__request *lost; /* finished with PAWL_LOST if it is lost, and with PAWL_OK if it is
                                    dropped otherwise; NULL: nobody wants to know */
@@ -25,9 +30,14 @@ struct pawl__permit {
 struct pawl__leases {
     struct pawl__list node; /* in the machine's */
     struct pawl__name *name;
-    struct pawl__list permits;
-    struct pawl__timer timer;
+    struct pawl__map ids;
+    struct pawl__heap timers;    /* of the permits */
+    struct pawl__timer timer;    /* the machine's, for the first of these */
+    struct pawl__list resting;   /* each is in one of these: nothing to do, */
+    struct pawl__list due;       /* to be renewed next, */
+    struct pawl__list asked;     /* and those that the renewal asks for */
     struct pawl__tally *renewal; /* under way; NULL: none */
+    int64_t retry_us;            /* none is to begin earlier */
     int64_t lease_us;
     unsigned attempt; /* renewals since the last answer */
 };
@@ -37,12 +47,15 @@ static inline struct pawl__leases *pawl__handle_leases(const struct pawl__handle
     return handle->extra != NULL ? handle->extra->leases : NULL;
 }
 
-/* The handle has its extra part. */
-void pawl__leases_begin(
+/* The handle has its extra part. False: no memory. */
+bool pawl__leases_begin(
     struct pawl__machine *machine, struct pawl__handle *handle, struct pawl__leases *leases);
 
 /* The handle is detached: what is left is not renewed any more. */
 void pawl__leases_end(struct pawl__machine *machine, struct pawl__handle *handle);
+
+/* For a handle that is freed: there may be no machine any more, nor permits. */
+void pawl__leases_free(struct pawl__handle *handle);
 
 /* These permits, in a list, were granted by the answer to this operation. */
 void pawl__leases_add(struct pawl__machine *machine, struct pawl__leases *leases,

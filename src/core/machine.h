@@ -126,7 +126,8 @@ struct pawl__request {
     enum pawl__tally_verb verb;        /* tally: what is wanted, as in struct pawl__tally_ask */
     int64_t amount;                    /* tally */
     const struct pawl__permit_id *ids; /* tally: `amount` of them; copied */
-    struct pawl__list *permits; /* tally: to be kept alive if they are granted; see leases.h */
+    struct pawl__list *permits; /* tally: to be kept alive if they are granted; or, when it gives
+                                   them back, where those go that were kept alive; see leases.h */
     int64_t value;              /* tally: what the backend answered */
     pawl_status status;
     char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the

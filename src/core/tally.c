@@ -190,6 +190,15 @@ static void listen(
     pawl__watch_need(machine, tally->name, now_us);
 }
 
+/* Permits that are given back are not kept alive any more. */
+static void let_go(struct pawl__machine *machine, struct pawl__request *request)
+{
+    struct pawl__leases *leases = pawl__handle_leases(request->handle);
+    if (leases != NULL && request->verb == PAWL__TALLY_GIVE && request->permits != NULL) {
+        pawl__leases_drop(machine, leases, request->ids, (size_t)request->amount, request->permits);
+    }
+}
+
 void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
     struct pawl__tally *tally = NULL;
@@ -207,6 +216,7 @@ void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *requ
     tally->op.lease_us = request->lease_us;
     tally->request = request;
     request->tally = tally;
+    let_go(machine, request);
     int64_t due_us = request->end_us;
     if (wants && !is_try(request)) {
         due_us = is_forever(request) ? pawl__later(now_us, machine->give_up_us) : request->wait_us;

@@ -9,6 +9,7 @@
 
 #include <hiredis/hiredis.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -276,6 +277,88 @@ static void unheard_release_goes_on(void **state)
     scene_end(&scene);
 }
 
+struct told {
+    _Atomic int count;
+    _Atomic int status;
+};
+
+static void tell(pawl_semaphore *semaphore, pawl_status status, void *arg)
+{
+    struct told *told = arg;
+    assert_non_null(semaphore);
+    atomic_store(&told->status, (int)status);
+    atomic_fetch_add(&told->count, 1);
+}
+
+static void tell_latch(pawl_latch *latch, pawl_status status, void *arg)
+{
+    assert_non_null(latch);
+    tell((pawl_semaphore *)(void *)latch, status, arg);
+}
+
+/* Take all, let the server stand still, and give all back without waiting. */
+static void give_to_frozen_server(struct scene *scene, struct told told[3])
+{
+    pawl_permit permits[PERMITS];
+    EXPECT_OK(pawl_semaphore_acquire(scene->semaphore, PERMITS, PAWL_TRY));
+    EXPECT_OK(pawl_permit_acquire(scene->leased, PERMITS, PAWL_TRY, permits));
+    server_pause(scene->server);
+    EXPECT_OK(pawl_semaphore_release_async(scene->semaphore, PERMITS, tell, &told[0]));
+    EXPECT_OK(pawl_permit_release_async(scene->leased, permits, PERMITS, tell, &told[1]));
+    EXPECT_OK(pawl_latch_count_down_async(scene->latch, tell_latch, &told[2]));
+}
+
+/* The same without waiting: `done` is told in time that it was not confirmed, and once. */
+static void unheard_asynchronous_release_goes_on(void **state)
+{
+    (void)state;
+    struct scene scene;
+    static struct told told[3];
+    scene_begin(&scene);
+    const int64_t began_ms = boottime_ms();
+    give_to_frozen_server(&scene, told);
+    for (int i = 0; i < 3; i++) {
+        WAIT_UNTIL(atomic_load(&told[i].count) == 1, SOON_MS);
+        assert_int_equal(atomic_load(&told[i].status), PAWL_UNAVAILABLE);
+    }
+    assert_true(boottime_ms() - began_ms >= TIMEOUT_MS);
+    server_resume(scene.server);
+    WAIT_UNTIL(count_of(&scene, "s") == PERMITS && count_of(&scene, "p") == PERMITS &&
+                   count_of(&scene, "l") == 3,
+        SOON_MS);
+    nap_ms(700); /* no copy comes later */
+    assert_int_equal(count_of(&scene, "s"), PERMITS);
+    assert_int_equal(count_of(&scene, "p"), PERMITS);
+    assert_int_equal(count_of(&scene, "l"), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(atomic_load(&told[i].count), 1);
+    }
+    scene_end(&scene);
+}
+
+/* When the client is closed meanwhile, it says that a release went unheard, and so was `done` told
+ * by then. */
+static void a_close_ends_asynchronous_releases(void **state)
+{
+    (void)state;
+    struct scene scene;
+    static struct told told[3];
+    memset(told, 0, sizeof told);
+    scene_begin(&scene);
+    give_to_frozen_server(&scene, told);
+    EXPECT(PAWL_UNAVAILABLE, pawl_client_close(scene.client));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(atomic_load(&told[i].count), 1);
+        assert_int_equal(atomic_load(&told[i].status), PAWL_UNAVAILABLE);
+    }
+    server_resume(scene.server);
+    EXPECT_OK(pawl_latch_close(scene.latch));
+    EXPECT_OK(pawl_semaphore_close(scene.leased));
+    EXPECT_OK(pawl_semaphore_close(scene.semaphore));
+    proxy_stop(scene.proxy);
+    server_stop(scene.server);
+}
+
 /* A refusal that passes: the release goes on as well, and says so; whoever were told that it was
  * refused would ask anew, and it would count twice. */
 static void refused_release_goes_on(void **state)
@@ -468,6 +551,8 @@ int main(int argc, char *argv[])
         CASE(late_copy_is_void),
         CASE(nothing_done_stays_nothing),
         CASE(unheard_release_goes_on),
+        CASE(unheard_asynchronous_release_goes_on),
+        CASE(a_close_ends_asynchronous_releases),
         CASE(refused_release_goes_on),
         CASE(full_server_takes_back),
         CASE(lost_message),

@@ -292,7 +292,7 @@ static void renews_every_third(void **state)
     stage_begin(&stage);
     stage_open_count(&stage, &handle, "p", PAWL__FAMILY_PERMITS);
     assert_non_null(pawl__handle_extra(&handle));
-    pawl__leases_begin(&stage.machine, &handle, &leases);
+    assert_true(pawl__leases_begin(&stage.machine, &handle, &leases));
     now(&stage, &handle, PAWL__TALLY_SET, 1, PAWL_OK);
     take_permit(&stage, &handle, leases.lease_us, &lost, &permits);
     const unsigned before = stage.submitted[PAWL__OP_TALLY];

@@ -7,13 +7,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/heap.h"
 
 #include <string.h>
 
 struct lease {
     struct pawl__list node;
+    struct pawl__map_node by_id;
+    struct pawl__timer end;
     struct pawl__permit_id id;
-    int64_t ends_us;
 };
 
 /* A request that was carried out, or is void. */
@@ -31,6 +33,8 @@ struct count {
     bool set;
     int64_t value;
     struct pawl__list leases;
+    struct pawl__map ids; /* of the leases, */
+    struct pawl__heap ends;
     struct pawl__list records;
 };
 
@@ -54,7 +58,7 @@ static struct count *count_new(struct pawl__memory_table *table, const struct pa
 {
     struct count *count = pawl__alloc(sizeof *count);
     char *name = pawl__alloc(place->name_size + 1);
-    if (count == NULL || name == NULL) {
+    if (count == NULL || name == NULL || !pawl__map_init(&count->ids)) {
         pawl__free(count);
         pawl__free(name);
         return NULL;
@@ -77,10 +81,19 @@ static struct record *record_of(struct pawl__list *node)
     return PAWL__CONTAINER(node, struct record, node);
 }
 
-static void lease_end(struct lease *lease)
+static void lease_end(struct count *count, struct lease *lease)
 {
     pawl__list_remove(&lease->node);
+    pawl__map_remove(&count->ids, &lease->by_id);
+    pawl__timer_clear(&count->ends, &lease->end);
     pawl__free(lease);
+}
+
+static void leases_end(struct count *count)
+{
+    while (!pawl__list_empty(&count->leases)) {
+        lease_end(count, lease_of(count->leases.next));
+    }
 }
 
 static void record_end(struct record *record)
@@ -89,20 +102,24 @@ static void record_end(struct record *record)
     pawl__free(record);
 }
 
+static void count_end(struct pawl__memory_table *table, struct count *count)
+{
+    pawl__map_remove(&table->counts, &count->node);
+    pawl__map_free(&count->ids);
+    pawl__free(count->name);
+    pawl__free(count);
+}
+
 void pawl__memory_tally_free(struct pawl__memory_table *table)
 {
     struct pawl__map_node *node;
     while ((node = pawl__map_next(&table->counts, NULL)) != NULL) {
         struct count *count = PAWL__CONTAINER(node, struct count, node);
-        while (!pawl__list_empty(&count->leases)) {
-            lease_end(lease_of(count->leases.next));
-        }
+        leases_end(count);
         while (!pawl__list_empty(&count->records)) {
             record_end(record_of(count->records.next));
         }
-        pawl__map_remove(&table->counts, node);
-        pawl__free(count->name);
-        pawl__free(count);
+        count_end(table, count);
     }
     pawl__map_free(&table->counts);
 }
@@ -110,9 +127,7 @@ void pawl__memory_tally_free(struct pawl__memory_table *table)
 static void drop_unused(struct pawl__memory_table *table, struct count *count)
 {
     if (!count->set && pawl__list_empty(&count->leases) && pawl__list_empty(&count->records)) {
-        pawl__map_remove(&table->counts, &count->node);
-        pawl__free(count->name);
-        pawl__free(count);
+        count_end(table, count);
     }
 }
 
@@ -120,12 +135,16 @@ static void drop_unused(struct pawl__memory_table *table, struct count *count)
 
 static struct lease *lease_find(const struct count *count, const struct pawl__permit_id *id)
 {
-    for (struct pawl__list *node = count->leases.next; node != &count->leases; node = node->next) {
-        if (memcmp(&lease_of(node)->id, id, sizeof *id) == 0) {
-            return lease_of(node);
-        }
+    struct pawl__map_node *node =
+        pawl__map_find(&count->ids, (const char *)id->bytes, sizeof id->bytes);
+    return node != NULL ? PAWL__CONTAINER(node, struct lease, by_id) : NULL;
+}
+
+static void lease_last(struct count *count, struct lease *lease, int64_t ends_us)
+{
+    if (!lease->end.armed || lease->end.due_us < ends_us) {
+        pawl__timer_set(&count->ends, &lease->end, ends_us);
     }
-    return NULL;
 }
 
 /* So many permits more, if there is a count. */
@@ -139,15 +158,12 @@ static void give_back(struct work *work, int64_t amount)
 
 static void reclaim(struct work *work)
 {
+    struct count *count = work->count;
+    struct pawl__timer *first = NULL;
     int64_t over = 0;
-    struct pawl__list *node = work->count->leases.next;
-    while (node != &work->count->leases) {
-        struct lease *lease = lease_of(node);
-        node = node->next;
-        if (lease->ends_us <= work->now_us) {
-            lease_end(lease);
-            over++;
-        }
+    while ((first = pawl__heap_first(&count->ends)) != NULL && first->due_us <= work->now_us) {
+        lease_end(count, PAWL__CONTAINER(first, struct lease, end));
+        over++;
     }
     give_back(work, over);
 }
@@ -155,11 +171,8 @@ static void reclaim(struct work *work)
 /* In how long the first lease ends; < 0: there is none. */
 static int64_t first_end_us(const struct count *count, int64_t now_us)
 {
-    int64_t first_us = PAWL__NEVER;
-    for (struct pawl__list *node = count->leases.next; node != &count->leases; node = node->next) {
-        first_us = pawl__min64(first_us, lease_of(node)->ends_us);
-    }
-    return first_us == PAWL__NEVER ? -1 : first_us - now_us;
+    const struct pawl__timer *first = pawl__heap_first(&count->ends);
+    return first == NULL ? -1 : first->due_us - now_us;
 }
 
 /* ===== Records ===== */
@@ -250,6 +263,8 @@ static bool make_leases(const struct work *work, struct pawl__list *made, int64_
             return false;
         }
         lease->id = ask->ids[i];
+        pawl__map_add(
+            &work->count->ids, &lease->by_id, (const char *)lease->id.bytes, sizeof lease->id);
         pawl__list_push(made, &lease->node);
         ++*count_out;
     }
@@ -266,7 +281,7 @@ static void take_leased(struct work *work)
     const bool enough = work->count->set && work->count->value >= missing;
     if (!enough_memory || !enough) {
         while (!pawl__list_empty(&made)) {
-            lease_end(lease_of(made.next));
+            lease_end(work->count, lease_of(made.next));
         }
         if (enough_memory) {
             held(work);
@@ -279,7 +294,7 @@ static void take_leased(struct work *work)
     work->count->value -= missing;
     for (int64_t i = 0; i < op->tally->amount; i++) {
         struct lease *lease = lease_find(work->count, &op->tally->ids[i]);
-        lease->ends_us = pawl__max64(lease->ends_us, pawl__later(work->now_us, op->lease_us));
+        lease_last(work->count, lease, pawl__later(work->now_us, op->lease_us));
     }
     op->answer = PAWL__DONE;
 }
@@ -302,7 +317,7 @@ static void give_leased(struct work *work)
     for (int64_t i = 0; i < ask->amount; i++) {
         struct lease *lease = lease_find(work->count, &ask->ids[i]);
         if (lease != NULL) {
-            lease_end(lease);
+            lease_end(work->count, lease);
             back++;
         }
     }
@@ -319,8 +334,7 @@ static void extend(struct work *work)
         ask->gone[i] = lease == NULL;
         if (lease != NULL) {
             out_count++;
-            lease->ends_us =
-                pawl__max64(lease->ends_us, pawl__later(work->now_us, work->op->lease_us));
+            lease_last(work->count, lease, pawl__later(work->now_us, work->op->lease_us));
         }
     }
     answer(work, PAWL__DONE, out_count);
@@ -351,9 +365,7 @@ static void set(struct work *work)
     }
     count->set = true;
     count->value = work->op->tally->amount;
-    while (!pawl__list_empty(&count->leases)) {
-        lease_end(lease_of(count->leases.next));
-    }
+    leases_end(count);
     work->wake = true;
     answer_and_remember(work, 1);
 }

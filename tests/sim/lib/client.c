@@ -13,6 +13,7 @@
 #include "core/machine_parts.h"
 #include "core/tally.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -491,7 +492,10 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
         if (place->family == PAWL__FAMILY_PERMITS && handle->terms.renew) {
             handle->leases.lease_us = handle->terms.lease_us;
             pawl__handle_extra(&handle->handle); /* nothing fails outside the machine */
-            pawl__leases_begin(&client->machine, &handle->handle, &handle->leases);
+            const bool begun =
+                pawl__leases_begin(&client->machine, &handle->handle, &handle->leases);
+            assert(begun);
+            (void)begun;
         }
     }
 }

@@ -250,8 +250,10 @@ void sim_permits_free(struct sim_client *client)
     for (unsigned i = 0; i < client->world->plan.handles; i++) {
         struct sim_handle *handle = &client->handles[i];
         if (handle->open && pawl__handle_leases(&handle->handle) != NULL) {
-            free_list(&handle->leases.permits);
-            handle->handle.extra->leases = NULL;
+            free_list(&handle->leases.resting);
+            free_list(&handle->leases.due);
+            free_list(&handle->leases.asked);
+            pawl__leases_free(&handle->handle);
         }
     }
     for (unsigned i = 0; i <= client->world->plan.actors; i++) {

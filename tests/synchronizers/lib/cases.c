@@ -103,5 +103,6 @@ int cases_main(const char *(*begin)(void))
         _cmocka_run_group_tests("semaphores", semaphore_cases, semaphore_case_count, NULL, NULL);
     failed += _cmocka_run_group_tests("permits", permit_cases, permit_case_count, NULL, NULL);
     failed += _cmocka_run_group_tests("latches", latch_cases, latch_case_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("asynchronous", async_cases, async_case_count, NULL, NULL);
     return failed;
 }

@@ -62,5 +62,7 @@ extern const struct CMUnitTest permit_cases[];
 extern const size_t permit_case_count;
 extern const struct CMUnitTest latch_cases[];
 extern const size_t latch_case_count;
+extern const struct CMUnitTest async_cases[];
+extern const size_t async_case_count;
 
 #endif
