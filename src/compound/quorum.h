@@ -10,6 +10,7 @@
  *   quorum_vote.c    arithmetic: majorities, deadlines, pauses
  *   quorum_panel.c   asking all nodes the same, and waiting for as many answers as it takes
  *   quorum_round.c   what is asked: to grant, to raise the token, to let go, to extend
+ *   quorum_parts.c   which of the nodes' grants count for a hold, and since when
  *   quorum_call.c    the calls: who holds, who re-enters, who is next in this process
  *   quorum_worker.c  the thread that watches over a hold, heals it, and calls back
  *   quorum_async.c   asynchronous calls, and the thread that runs them
@@ -36,8 +37,10 @@ struct pawl__ballot {
     struct pawl__request request;
     struct pawl__panel *panel;
     struct pawl__node *node;
-    bool out;  /* with the node; guarded by the panel's mutex */
-    bool lent; /* inside the client: it cannot be closed meanwhile */
+    bool out;    /* with the node; guarded by the panel's mutex */
+    bool lent;   /* inside the client: it cannot be closed meanwhile */
+    bool nudges; /* its answer has the worker look */
+    bool apart;  /* what was asked is no part of the hold: its vote is no, whatever it says */
     int64_t asked_us;
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
@@ -70,7 +73,11 @@ struct pawl__node {
     struct pawl_lock *lock;
     char where[80]; /* for sentences */
     struct pawl__standing standing;
-    _Atomic uint64_t counted_id; /* the tenure that was found to count */
+    _Atomic uint64_t counted_id; /* the tenure that the guard lets count */
+    _Atomic uint64_t part_id;    /* the tenure that is part of the hold; 0: none */
+    _Atomic int64_t granted_us;  /* when the last acquire was answered; NEVER: not yet */
+    uint64_t newcomer_id;        /* a tenure that is none yet; guarded by the quorum's mutex, */
+    int64_t newcomer_us;         /* since when it is known */
 };
 
 /* One owner's time with the lock. */
@@ -149,6 +156,8 @@ struct pawl__quorum {
     uint64_t wave;           /* counts cancellations */
     uint64_t asking;         /* the handle's own acquires under way */
     struct pawl__quorum_hold *held;
+    int64_t began_us;       /* it */
+    int64_t doubt_us;       /* all of its parts are to be proven since then; 0: no doubt */
     struct pawl__list lost; /* holds that their owners have yet to release */
     struct pawl__random random;
     int64_t heard_us;    /* when a majority last answered, or a hold last ended */
@@ -225,6 +234,7 @@ void pawl__panel_votes(const struct pawl__panel *panel, enum pawl__vote votes[PA
 /* One node's hold by the clock. False: none; *lost_out: one that is lost has to be released. */
 struct pawl__node_hold {
     int64_t deadline_us;
+    int64_t proven_us; /* it was there at that time, or later */
     uint64_t token;
     uint64_t id;
 };
@@ -251,8 +261,20 @@ void pawl__round_sweep(struct pawl__quorum *quorum);
 /* Ask those for it that do not have it, without waiting. Mutex held. */
 void pawl__round_heal(struct pawl__quorum *quorum);
 
-/* Until when a majority holds, as the nodes know it; 0: none does. */
-int64_t pawl__quorum_until(struct pawl__quorum *quorum);
+/* quorum_parts.c; mutex held. */
+
+/* A majority has granted it: what is held at the nodes now are the parts of the hold. */
+void pawl__parts_begin(struct pawl__quorum *quorum, int64_t now_us);
+
+/* Until when a majority of the parts holds; 0: none does. */
+int64_t pawl__parts_until(struct pawl__quorum *quorum);
+
+/* Have all parts proven that were not since the last doubt, without waiting. Nobody has the turn.
+ */
+void pawl__parts_confirm(struct pawl__quorum *quorum);
+
+/* Whether this tenure is a part. The mutex need not be held. */
+bool pawl__part_is(const struct pawl__node *node, uint64_t id);
 
 /* quorum_call.c */
 

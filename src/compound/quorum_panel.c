@@ -60,9 +60,16 @@ static void answered(struct pawl__request *request)
 {
     struct pawl__ballot *ballot = PAWL__CONTAINER(request, struct pawl__ballot, request);
     struct pawl__panel *panel = ballot->panel;
+    if (request->kind == PAWL__WANT_ACQUIRE) {
+        ballot->node->granted_us = pawl__now_us();
+    }
     pthread_mutex_lock(&panel->mutex);
     ballot->out = false;
     pawl__waiter_nudge(&panel->waiter);
+    if (ballot->nudges) {
+        ballot->nudges = false;
+        pawl__waiter_nudge(&ballot->node->quorum->alarm);
+    }
     pthread_mutex_unlock(&panel->mutex);
 }
 
@@ -91,6 +98,7 @@ void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind,
     *request = (struct pawl__request){
         .kind = kind, .handle = &lock->handle, .owner = lock->handle.owner, .hook = answered};
     ballot->vote = PAWL__VOTE_OPEN;
+    ballot->apart = false;
     if (!lend(ballot)) {
         ballot->vote = PAWL__VOTE_SILENT;
         request->status = PAWL_MISUSE;
@@ -101,6 +109,8 @@ void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind,
         request->lease_us = number;
     } else if (kind == PAWL__WANT_RAISE) {
         request->token = (uint64_t)number;
+    } else if (kind == PAWL__WANT_ACQUIRE) {
+        ballot->node->granted_us = PAWL__NEVER;
     } else if (kind == PAWL__WANT_INSPECT) {
         ballot->info = (pawl_lock_info){.size = sizeof ballot->info};
         request->info_out = &ballot->info;
@@ -309,7 +319,8 @@ bool pawl__node_look(struct pawl__node *node, struct pawl__node_hold *hold_out, 
     if (tenure != NULL) {
         held = tenure->state == PAWL__TENURE_HELD;
         *lost_out = !held;
-        *hold_out = (struct pawl__node_hold){tenure->deadline_us, tenure->token, tenure->id};
+        *hold_out = (struct pawl__node_hold){
+            tenure->deadline_us, tenure->proven_us, tenure->token, tenure->id};
     }
     pawl__client_unlock(client, false);
     pawl__call_leave(client);

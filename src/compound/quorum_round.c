@@ -16,7 +16,8 @@
 
 /* ===== What the nodes hold ===== */
 
-int64_t pawl__quorum_until(struct pawl__quorum *quorum)
+/* Until when a majority holds, as the nodes know it; 0: none does. Nothing is held yet. */
+static int64_t granted_until(struct pawl__quorum *quorum)
 {
     int64_t deadlines_us[PAWL__QUORUM_MAX] = {0};
     for (size_t i = 0; i < quorum->count; i++) {
@@ -63,17 +64,28 @@ void pawl__round_sweep(struct pawl__quorum *quorum)
     take_back(&quorum->panel);
 }
 
+/* Ask for something that is held. The answer counts if that is part of the hold. */
+static void ask_part(
+    struct pawl__ballot *ballot, enum pawl__request_kind kind, int64_t number, uint64_t id)
+{
+    pawl__ballot_ask(ballot, kind, number);
+    if (!pawl__part_is(ballot->node, id)) {
+        ballot->apart = true;
+        ballot->vote = PAWL__VOTE_NO;
+    }
+}
+
 /* A node that has counted less far than the hold's token is told, for the next time. */
 static void let_go_of(struct pawl__ballot *ballot, uint64_t token)
 {
-    struct pawl__node_hold hold;
+    struct pawl__node_hold hold = {0};
     bool lost = false;
     const bool held = pawl__node_look(ballot->node, &hold, &lost);
     if (held && hold.token < token && ballot->token < token) {
         ask_and_leave(ballot, PAWL__WANT_RAISE, (int64_t)token);
     }
     if (held || lost) {
-        pawl__ballot_ask(ballot, PAWL__WANT_RELEASE, 0);
+        ask_part(ballot, PAWL__WANT_RELEASE, 0, hold.id);
     } else {
         ballot->vote = PAWL__VOTE_NO;
         pawl__ballot_note(ballot, PAWL_NOT_HELD);
@@ -198,7 +210,7 @@ pawl_status pawl__round_claim(struct pawl__quorum *quorum, int64_t limit_us, uin
     } else if (!agree_on_token(quorum, limit_us, token_out)) {
         status = pawl__quorum_fail_votes(
             quorum, panel, PAWL_UNAVAILABLE, "its token could not be written back to a majority");
-    } else if (pawl__quorum_until(quorum) <= pawl__now_us()) {
+    } else if (granted_until(quorum) <= pawl__now_us()) {
         status = pawl__quorum_fail_votes(quorum, panel, PAWL_UNAVAILABLE,
             "it was granted, but the lease was over by then; lease_ms must be longer than the way "
             "there and back");
@@ -222,7 +234,7 @@ pawl_status pawl__round_extend(struct pawl__quorum *quorum, int64_t lease_us)
         struct pawl__node_hold hold;
         bool lost = false;
         if (pawl__node_look(ballot->node, &hold, &lost)) {
-            pawl__ballot_ask(ballot, PAWL__WANT_EXTEND, lease_us);
+            ask_part(ballot, PAWL__WANT_EXTEND, lease_us, hold.id);
         } else {
             ballot->vote = PAWL__VOTE_NO;
             pawl__ballot_note(ballot, PAWL_NOT_HELD);
@@ -233,7 +245,9 @@ pawl_status pawl__round_extend(struct pawl__quorum *quorum, int64_t lease_us)
     if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
         status = PAWL_UNAVAILABLE;
         for (size_t i = 0; i < panel->count; i++) {
-            status = panel->ballots[i].request.status == PAWL_INVALID ? PAWL_INVALID : status;
+            const struct pawl__ballot *ballot = &panel->ballots[i];
+            status =
+                !ballot->apart && ballot->request.status == PAWL_INVALID ? PAWL_INVALID : status;
         }
         pawl__quorum_fail_votes(quorum, panel, status, "it was not extended by a majority");
     }
@@ -253,6 +267,7 @@ static void heal(struct pawl__ballot *ballot)
     if (lost) {
         ask_and_leave(ballot, PAWL__WANT_RELEASE, 0);
     }
+    ballot->nudges = true;
     pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
 }
 

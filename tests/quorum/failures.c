@@ -132,6 +132,7 @@ static void one_hangs_while_it_is_held(void **state)
     }
     server_resume(nodes.servers[2]);
     WAIT_UNTIL(nodes_holding(&nodes) == 3, 5000);
+    nodes_await_renewal(&nodes);
     server_pause(nodes.servers[0]); /* another one: the healed one counts */
     const int64_t later_ms = boottime_ms() + 1500;
     while (boottime_ms() < later_ms) {
