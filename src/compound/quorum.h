@@ -37,10 +37,11 @@ struct pawl__ballot {
     struct pawl__request request;
     struct pawl__panel *panel;
     struct pawl__node *node;
-    bool out;    /* with the node; guarded by the panel's mutex */
-    bool lent;   /* inside the client: it cannot be closed meanwhile */
-    bool nudges; /* its answer has the worker look */
-    bool apart;  /* what was asked is no part of the hold: its vote is no, whatever it says */
+    bool out;     /* with the node; guarded by the panel's mutex */
+    bool lent;    /* inside the client: it cannot be closed meanwhile */
+    bool nudges;  /* its answer has the worker look */
+    bool pending; /* it has granted it, but is still being looked at: the vote is open */
+    bool apart;   /* what was asked is no part of the hold: its vote is no, whatever it says */
     int64_t asked_us;
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
@@ -63,8 +64,9 @@ struct pawl__standing {
     bool reviewed;    /* the rest is known for this run */
     bool durable;     /* it forgets nothing when it restarts; for sentences */
     int64_t votes_us; /* not before */
-    bool twin;        /* it is the same server as another one */
-    bool told;        /* the user was warned */
+    bool replica;
+    bool told;    /* the user was warned */
+    uint64_t met; /* its place in the order in which runs were met; 0: none was */
 };
 
 struct pawl__node {
@@ -183,6 +185,7 @@ struct pawl__quorum {
 
     pthread_mutex_t guard_mutex;
     /* Guarded by it. */
+    uint64_t met; /* runs of servers so far */
     pthread_t reviewer;
     bool reviewer_started;
     bool reviewing;
@@ -224,6 +227,9 @@ enum pawl__verdict_now pawl__panel_wait(struct pawl__panel *panel, bool all, int
 
 /* Turn what was answered into votes; `open_out`: something is still out. */
 enum pawl__verdict_now pawl__panel_judge(struct pawl__panel *panel, bool *open_out);
+
+/* It is undecided, but only because servers that have granted it are still being looked at. */
+bool pawl__panel_is_pending(const struct pawl__panel *panel);
 
 /* Let go of the clients. What is still out goes on in the background. */
 void pawl__panel_end(struct pawl__panel *panel);
@@ -320,11 +326,20 @@ void pawl__async_deliver(struct pawl__quorum *quorum, struct pawl__quorum_async 
 
 /* quorum_guard.c; the quorum's mutex may be held, a client's not. */
 
+enum pawl__admission {
+    PAWL__ADMITTED,
+    PAWL__IN_REVIEW, /* it is being looked at; the panel's waiter is nudged when that is done */
+    PAWL__BARRED
+};
+
 /* May this node vote now? Never waits. */
-bool pawl__guard_admits(struct pawl__node *node);
+enum pawl__admission pawl__guard_admits(struct pawl__node *node);
 
 /* Does this tenure of the node count? It does from when on the node was found fit to vote. */
-bool pawl__guard_counts(struct pawl__node *node, uint64_t id);
+enum pawl__admission pawl__guard_counts(struct pawl__node *node, uint64_t id);
+
+/* It is the same server as another one that was met before it. */
+bool pawl__guard_is_twin(const struct pawl__node *node);
 
 /* Why a node does not vote. */
 void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);

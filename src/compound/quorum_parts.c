@@ -57,7 +57,7 @@ void pawl__parts_begin(struct pawl__quorum *quorum, int64_t now_us)
     for (size_t i = 0; i < quorum->count; i++) {
         struct pawl__node *node = &quorum->nodes[i];
         const uint64_t id = sight.holds[i].id;
-        node->part_id = sight.held[i] && pawl__guard_counts(node, id) ? id : 0;
+        node->part_id = sight.held[i] && pawl__guard_counts(node, id) == PAWL__ADMITTED ? id : 0;
         node->newcomer_id = 0;
     }
 }
@@ -90,7 +90,8 @@ static void receive(struct pawl__node *node, uint64_t id, int64_t now_us, int64_
         node->newcomer_us = now_us;
         node->quorum->doubt_us = came_together(node) ? node->quorum->doubt_us : now_us;
     }
-    if ((came_together(node) || majority_us >= node->newcomer_us) && pawl__guard_counts(node, id)) {
+    if ((came_together(node) || majority_us >= node->newcomer_us) &&
+        pawl__guard_counts(node, id) == PAWL__ADMITTED) {
         node->part_id = id;
     }
 }

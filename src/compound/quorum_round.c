@@ -24,7 +24,7 @@ static int64_t granted_until(struct pawl__quorum *quorum)
         struct pawl__node_hold hold;
         bool lost = false;
         if (pawl__node_look(&quorum->nodes[i], &hold, &lost) &&
-            pawl__guard_counts(&quorum->nodes[i], hold.id)) {
+            pawl__guard_counts(&quorum->nodes[i], hold.id) == PAWL__ADMITTED) {
             deadlines_us[i] = hold.deadline_us;
         }
     }
@@ -123,10 +123,10 @@ static void ask_all(struct pawl__quorum *quorum)
     struct pawl__panel *panel = &quorum->panel;
     for (size_t i = 0; i < panel->count; i++) {
         struct pawl__ballot *ballot = &panel->ballots[i];
-        if (pawl__guard_admits(ballot->node)) {
-            pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
-        } else {
+        if (pawl__guard_admits(ballot->node) == PAWL__BARRED) {
             ballot->vote = PAWL__VOTE_BARRED;
+        } else {
+            pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
         }
     }
 }
@@ -189,23 +189,45 @@ static bool agree_on_token(struct pawl__quorum *quorum, int64_t limit_us, uint64
            raise_tokens(quorum, limit_us, greatest);
 }
 
+/* Wait for a majority, and for what is still to be found out of those that would be one: the time
+ * of a round is for their answers. */
+static enum pawl__verdict_now await_claim(struct pawl__quorum *quorum, int64_t limit_us)
+{
+    struct pawl__panel *panel = &quorum->panel;
+    enum pawl__verdict_now verdict = pawl__panel_wait(panel, false, round_end(quorum, limit_us));
+    if (verdict == PAWL__UNDECIDED && pawl__panel_is_pending(panel)) {
+        const int64_t patience_us = pawl__later(pawl__now_us(), quorum->timeout_us);
+        verdict = pawl__panel_wait(panel, false, pawl__min64(patience_us, limit_us));
+    }
+    for (size_t i = 0; i < panel->count && verdict != PAWL__CARRIED; i++) {
+        struct pawl__ballot *ballot = &panel->ballots[i];
+        const bool pending = ballot->vote == PAWL__VOTE_OPEN && ballot->pending;
+        ballot->vote = pending ? PAWL__VOTE_BARRED : ballot->vote;
+    }
+    return verdict;
+}
+
 static pawl_status not_claimed(struct pawl__quorum *quorum)
 {
     const struct pawl__panel *panel = &quorum->panel;
     enum pawl__vote votes[PAWL__QUORUM_MAX];
     pawl__panel_votes(panel, votes);
-    const pawl_status status = pawl__votes_acquire_status(votes, panel->count);
+    pawl_status status = pawl__votes_acquire_status(votes, panel->count);
+    for (size_t i = 0; i < panel->count && status == PAWL_REFUSED; i++) {
+        if (votes[i] == PAWL__VOTE_BARRED && pawl__guard_is_twin(panel->ballots[i].node)) {
+            status = PAWL_INVALID; /* waiting does not help */
+        }
+    }
     return pawl__quorum_fail_votes(quorum, panel, status, "no majority grants it");
 }
 
 pawl_status pawl__round_claim(struct pawl__quorum *quorum, int64_t limit_us, uint64_t *token_out)
 {
     struct pawl__panel *panel = &quorum->panel;
-    const int64_t deadline_us = round_end(quorum, limit_us);
     pawl__panel_begin(panel);
     ask_all(quorum);
     pawl_status status = PAWL_OK;
-    if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
+    if (await_claim(quorum, limit_us) != PAWL__CARRIED) {
         status = not_claimed(quorum);
     } else if (!agree_on_token(quorum, limit_us, token_out)) {
         status = pawl__quorum_fail_votes(
@@ -261,7 +283,7 @@ static void heal(struct pawl__ballot *ballot)
     struct pawl__node_hold hold;
     bool lost = false;
     if (pawl__ballot_is_out(ballot) || pawl__node_look(ballot->node, &hold, &lost) ||
-        !pawl__guard_admits(ballot->node)) {
+        pawl__guard_admits(ballot->node) != PAWL__ADMITTED) {
         return;
     }
     if (lost) {
