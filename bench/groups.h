@@ -44,6 +44,7 @@ bool group_shares(struct bench *bench);
 bool group_fair(struct bench *bench);
 bool group_handoff(struct bench *bench);
 bool group_kinds(struct bench *bench);
+bool group_multi(struct bench *bench);
 bool group_handover(struct bench *bench);
 bool group_file(struct bench *bench);
 bool group_redlock(struct bench *bench);

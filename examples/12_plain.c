@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 12 plain: the textbook lock, shared with programs that just do SET NX PX.
  *
- * Introduces PAWL_PLAIN (PAWL_SPIN is used in the same way). It has no fencing token, and nobody is
+ * Introduces PAWL_PLAIN. It has no fencing token, and nobody is
  * told of a release: a waiter asks again and again, with pauses that grow. On Redis a script meets
  * this lock with
  *

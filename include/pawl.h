@@ -144,7 +144,7 @@ typedef struct pawl_client_options {
  *     file:///dir                                 memory:NAME (inside one process, for tests)
  *
  * NULL: the environment's PAWL_URL, and without one the embedded default, file: in /tmp/pawl-<uid>.
- * An empty string, given or in PAWL_URL, is that default, too.
+ * An empty string, given or in PAWL_URL, is PAWL_INVALID: it is what a forgotten variable leaves.
  * What the query of the URL says (?timeout=500ms) stands over the options. A password need not
  * stand in the URL: ?password_env=VARIABLE or ?password_file=/path. NULL options: the defaults.
  * WAITS: until first contact and its checks are done, unless lazy; connect timeout + timeout. */

@@ -240,12 +240,14 @@ install_needed() {
     local log
     make_temp_dir log
     log+=/apt.log
-    progress "updating the package lists"
-    apt_get update >"$log" 2>&1 || complain "apt-get update failed; trying with what is known"
-    lists_are_fresh=yes
-    missing_packages=()
-    need "$@"
-    ((${#missing_packages[@]} > 0)) || return 0
+    if [[ $lists_are_fresh == no ]]; then
+        progress "updating the package lists"
+        apt_get update >"$log" 2>&1 || complain "apt-get update failed; trying with what is known"
+        lists_are_fresh=yes
+        missing_packages=()
+        need "$@"
+        ((${#missing_packages[@]} > 0)) || return 0
+    fi
     progress "installing ${missing_packages[*]}"
     local server new_servers=()
     for server in redis-server nginx; do

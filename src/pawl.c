@@ -17,6 +17,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HANDOFF_MAX 10000U
@@ -52,6 +53,26 @@ static pawl_status check_client_options(const pawl_client_options *options)
     return PAWL_OK;
 }
 
+/* The URL that is meant. Nothing at all means the default, but empty is what is left of a variable
+ * that was forgotten: in files the lock would be had, and exclude nobody on other hosts. */
+static pawl_status choose_url(const char **url)
+{
+    const char *named = "the URL";
+    if (*url == NULL) {
+        *url = getenv("PAWL_URL");
+        named = "PAWL_URL";
+    }
+    if (*url == NULL) {
+        *url = "file:";
+    }
+    return (*url)[0] != '\0'
+               ? PAWL_OK
+               : pawl__fail(PAWL_INVALID,
+                     "%s is empty; name a backend, as redis://host, or leave it out to keep locks "
+                     "in files of this machine",
+                     named);
+}
+
 pawl_status pawl_client_open(
     const char *url, const pawl_client_options *options, pawl_client **client_out)
 {
@@ -66,6 +87,9 @@ pawl_status pawl_client_open(
     }
     if (status == PAWL_OK) {
         status = check_client_options(&known);
+    }
+    if (status == PAWL_OK) {
+        status = choose_url(&url);
     }
     return status == PAWL_OK ? pawl__client_open(url, &known, client_out) : status;
 }

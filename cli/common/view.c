@@ -13,6 +13,7 @@ static const struct cli_table_column holder_columns[] = {
     {.title = "PID", .right = true},
     {.title = "COMMAND"},
     {.title = "RUNNING", .right = true},
+    {.title = "LEFT", .right = true},
     {.title = "COUNT", .right = true},
     {.title = "OWNER"},
 };
@@ -175,14 +176,20 @@ static void add_line(struct cli_text *text, size_t indent, const char *label, co
     }
 }
 
-static void add_left(const struct cli_hold *hold, size_t indent, struct cli_text *text)
+/* Of several who hold it: of the last one. */
+static void add_left(const struct cli_holds *holders, size_t indent, struct cli_text *text)
 {
+    int64_t left_ms = 0;
+    for (size_t i = 0; i < holders->count && left_ms >= 0; i++) {
+        const int64_t own_ms = holders->items[i].remaining_ms;
+        left_ms = own_ms < 0 || own_ms > left_ms ? own_ms : left_ms;
+    }
     begin_line(text, indent, "left");
-    if (hold->remaining_ms < 0) {
+    if (left_ms < 0) {
         cli_text_add_string(text, "no limit: until it is released or its process ends\n");
         return;
     }
-    cli_text_add_duration(text, hold->remaining_ms);
+    cli_text_add_duration(text, left_ms);
     cli_text_add_string(text, ", if nobody renews it\n");
 }
 
@@ -294,6 +301,7 @@ static void add_holders(const struct cli_holds *holders, size_t indent, struct c
         cli_table_add(&table, cli_kind_name(hold->kind));
         add_process(&table, hold->host, hold->pid, hold->command);
         add_duration(&table, hold->since_ms);
+        add_duration(&table, hold->remaining_ms);
         cli_table_print(&table, "%u", hold->hold_count);
         cli_table_add_safe(&table, hold->holder);
     }
@@ -346,7 +354,7 @@ static void add_holding(const struct cli_view *view, size_t indent, struct cli_t
         add_holder_lines(hold, indent, text);
     }
     if (hold->held) {
-        add_left(hold, indent, text);
+        add_left(&view->holders, indent, text);
     }
 }
 

@@ -23,15 +23,15 @@ enum cli_type {
 
 struct cli_option {
     const char *name; /* without its dashes; NULL: it has a letter only */
-    char letter;      /* 0: none */
     enum cli_type type;
+    char letter;                /* 0: none */
+    bool given;                 /* set by cli_options_parse() */
+    bool by_letter;             /* as it was given: sentences repeat it so */
     void *value;                /* left alone if the option is not given */
     int64_t min, max;           /* of durations and numbers; both 0: any */
     const char *const *choices; /* ends with NULL; "word:N" takes a number for N, min to max */
     int64_t *count;             /* where that number goes */
     const char *excludes;       /* the name of an option that contradicts this one */
-    bool given;                 /* set by cli_options_parse() */
-    bool by_letter;             /* as it was given: sentences repeat it so */
 };
 
 enum { CLI_OPERANDS_MAX = 4, CLI_GO_ON = -1 };

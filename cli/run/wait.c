@@ -3,8 +3,8 @@
  * need; then the library waits in the background, so that the front can be heard meanwhile. On a
  * terminal the front is told now and then who holds the lock; looking is a question to the backend,
  * so it is done less often after a while. If it is not waited for a holder but for a server,
- * or for several of which too few can be reached or may vote, that is told once, on a terminal or
- * not. */
+ * or for several of which too few can be reached or may vote, or if somebody's data has the name,
+ * that is told once, on a terminal or not. */
 #include "line/say.h"
 #include "run/keeper.h"
 #include "text/duration.h"
@@ -19,7 +19,7 @@ enum {
     LOOK_OFTEN_US = 1 * US_PER_S,
     LOOK_SELDOM_US = 5 * US_PER_S,
     LOOKS_OFTEN = 10,          /* how many, before it becomes seldom */
-    TROUBLE_US = 1 * US_PER_S, /* of servers, before it is told */
+    TROUBLE_US = 1 * US_PER_S, /* of servers, or with the name, before it is told */
     NOTES_MAX = 3,
 };
 
@@ -89,6 +89,41 @@ static const pawl_entry *look(const struct run_keeper *keeper)
                : NULL;
 }
 
+/* Is it somebody's data that is in the way, as a hash of other fields? The scripts that acquire
+ * take every hash for a lock. Somebody else's kind of lock may look like data, but then it expires.
+ */
+static bool is_data(const struct run_keeper *keeper)
+{
+    pawl_entry entry = {.size = sizeof entry};
+    pawl_lock_info info = {.size = sizeof info};
+    const struct run_grip *grip = &keeper->grip;
+    if (grip->in_files || grip->lock == NULL || keeper->options->server_count > 0) {
+        return false;
+    }
+    const pawl_status status = pawl_client_look(grip->clients[0], keeper->options->name, &entry);
+    return cli_exit_for(status, pawl_last_error()) == CLI_DATA &&
+           pawl_lock_inspect(grip->lock, &info) == PAWL_OK && info.held && info.remaining_ms < 0;
+}
+
+static void describe_data(const struct run_keeper *keeper, char *out, size_t size)
+{
+    char name[CLI_QUOTE_SIZE];
+    snprintf(out, size,
+        "the key '%s' is not a lock as pawl or Redisson writes it, and never expires; choose "
+        "another name, or delete it if nobody needs it",
+        cli_quote(keeper->options->name, name));
+}
+
+static void tell_data(struct run_keeper *keeper)
+{
+    char text[RUN_TEXT_SIZE] = "waiting, maybe for ever: ";
+    const size_t used = strlen(text);
+    if (is_data(keeper)) {
+        describe_data(keeper, text + used, sizeof text - used);
+        run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
+    }
+}
+
 static void tell_holder(struct run_keeper *keeper)
 {
     char text[RUN_TEXT_SIZE];
@@ -126,6 +161,8 @@ static void explain_busy(struct run_keeper *keeper)
     if (entry != NULL && entry->held) {
         describe_holder(entry, holder, sizeof holder);
         snprintf(grip->why, sizeof grip->why, "'%s' is held by %s%s", name, holder, others(entry));
+    } else if (entry == NULL && is_data(keeper)) {
+        describe_data(keeper, grip->why, sizeof grip->why);
     }
     if (is_own(keeper, entry)) {
         const size_t used = strlen(grip->why);
@@ -159,6 +196,10 @@ static bool unwanted(const struct run_keeper *keeper)
 static void tell_trouble(struct run_keeper *keeper, const char *trouble)
 {
     char text[RUN_TEXT_SIZE];
+    if (trouble[0] == '\0') {
+        tell_data(keeper);
+        return;
+    }
     snprintf(text, sizeof text, "waiting for %s: %.*s",
         keeper->options->server_count > 0 ? "servers" : "the server", RUN_TEXT_SIZE - 32, trouble);
     run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
@@ -168,9 +209,8 @@ static void tell_trouble(struct run_keeper *keeper, const char *trouble)
  * more. `trouble`: why the servers did not answer before, or "". */
 static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
 {
-    const bool troubled = trouble[0] != '\0' && !keeper->options->quiet;
     int64_t look_us = keeper->options->tells ? run_now_us() + LOOK_FIRST_US : RUN_NEVER;
-    int64_t trouble_us = troubled ? run_now_us() + TROUBLE_US : RUN_NEVER;
+    int64_t trouble_us = keeper->options->quiet ? RUN_NEVER : run_now_us() + TROUBLE_US;
     bool canceled = false;
     for (int looks = 0; !keeper->grip.answered;) {
         run_keeper_pump(keeper, canceled ? RUN_NEVER : run_min(look_us, trouble_us));

@@ -14,10 +14,10 @@ enum { CLI_TABLE_COLUMNS_MAX = 12 };
 
 struct cli_table_column {
     const char *title;
-    bool right;          /* numbers stand at the right */
     size_t columns_good; /* shrinks to this gladly; 0: never */
     size_t columns_min;  /* and to this rather than break the line */
     unsigned expendable; /* left out when there is no room: the greatest first; 0: never */
+    bool right;          /* numbers stand at the right */
 };
 
 struct cli_table {

@@ -232,7 +232,7 @@ int cli_top(int argc, char **argv)
         .operands = {"PATTERN"},
     };
     struct cli_arguments arguments;
-    char title[CLI_BACKEND_TITLE_SIZE];
+    static char title[CLI_BACKEND_TITLE_SIZE]; /* as long as `top` is there */
     int result = cli_options_parse(&syntax, argc, argv, &arguments);
     if (result == CLI_GO_ON) {
         result = cli_check_pattern(arguments.operands[0]);

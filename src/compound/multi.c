@@ -405,20 +405,62 @@ static pawl_status open_twins(struct pawl__multi *multi, struct pawl_lock *const
     return PAWL_OK;
 }
 
+/* Who the server of this client is. False: not known, as nobody has connected yet. */
+static bool identify(struct pawl_client *client, struct pawl__server_identity *identity_out)
+{
+    if (client->engine->identity == NULL || !pawl__call_enter(client)) {
+        return false;
+    }
+    const bool known = client->engine->identity(client->self, identity_out);
+    pawl__call_leave(client);
+    return known;
+}
+
+/* Do both keep their locks in the same place, whatever their URLs call it? */
+static bool same_backend(struct pawl_client *one, struct pawl_client *other)
+{
+    struct pawl__server_identity identity;
+    struct pawl__server_identity other_identity;
+    if (one == other || strcmp(one->backend, other->backend) == 0) {
+        return true;
+    }
+    return one->engine == other->engine && identify(one, &identity) &&
+           identify(other, &other_identity) && identity.database == other_identity.database &&
+           strcmp(identity.run_id, other_identity.run_id) == 0;
+}
+
+static pawl_status fail_twice(const struct pawl_lock *one, const struct pawl_lock *other)
+{
+    char name[128];
+    char first[128];
+    char second[128];
+    const char *bytes = pawl__lock_name(one);
+    const char *backend = one->client->backend;
+    const char *other_backend = other->client->backend;
+    pawl__printable(bytes, strlen(bytes), name, sizeof name);
+    if (strcmp(backend, other_backend) == 0) {
+        return pawl__fail(PAWL_INVALID, "'%s' is among the members twice", name);
+    }
+    return pawl__fail(PAWL_INVALID,
+        "'%s' is among the members twice: %s and %s are the same server", name,
+        pawl__printable(backend, strlen(backend), first, sizeof first),
+        pawl__printable(other_backend, strlen(other_backend), second, sizeof second));
+}
+
 /* Put the members in order. Of the same thing twice the second would wait for the first. */
 static pawl_status sort(struct pawl__multi *multi)
 {
     qsort(multi->members, multi->count, sizeof multi->members[0], compare);
-    for (size_t i = 1; i < multi->count; i++) {
-        const struct pawl_lock *one = multi->members[i - 1].twin;
-        const struct pawl_lock *other = multi->members[i].twin;
-        char name[128];
-        if (strcmp(pawl__lock_name(one), pawl__lock_name(other)) == 0 &&
-            (one->client == other->client ||
-                strcmp(one->client->backend, other->client->backend) == 0)) {
-            return pawl__fail(PAWL_INVALID, "'%s' is among the members twice",
-                pawl__printable(
-                    pawl__lock_name(one), strlen(pawl__lock_name(one)), name, sizeof name));
+    for (size_t i = 0; i < multi->count; i++) {
+        const struct pawl_lock *one = multi->members[i].twin;
+        for (size_t j = i + 1; j < multi->count; j++) {
+            const struct pawl_lock *other = multi->members[j].twin;
+            if (strcmp(pawl__lock_name(one), pawl__lock_name(other)) != 0) {
+                break; /* names that are the same stand together */
+            }
+            if (same_backend(one->client, other->client)) {
+                return fail_twice(one, other);
+            }
         }
     }
     return PAWL_OK;

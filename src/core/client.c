@@ -307,12 +307,6 @@ static pawl_status open_url(
 pawl_status pawl__client_open(
     const char *url, const pawl_client_options *options, struct pawl_client **client_out)
 {
-    if (url == NULL) {
-        url = getenv("PAWL_URL");
-    }
-    if (url == NULL || url[0] == '\0') {
-        url = "file:";
-    }
     struct pawl__url parsed;
     pawl_status status = pawl__url_parse(url, &parsed);
     if (status == PAWL_OK) {

@@ -125,7 +125,7 @@ struct pawl__todo {
     bool kick; /* the keeper has to look earlier than it meant to */
 };
 
-/* client.c */
+/* client.c. The URL is not NULL. */
 pawl_status pawl__client_open(
     const char *url, const pawl_client_options *options, struct pawl_client **client_out);
 pawl_status pawl__client_close(struct pawl_client *client);

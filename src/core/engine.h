@@ -232,6 +232,7 @@ struct pawl__hint {
 /* A server, from one start to the next. */
 struct pawl__server_identity {
     char run_id[PAWL__IDENTITY_SIZE]; /* another one after each start */
+    int64_t database;                 /* which of its sets of names is ours */
     bool replica;
     bool durable;      /* the user says that it forgets nothing when it restarts */
     int64_t uptime_us; /* by its own clock, */

@@ -58,6 +58,7 @@ static void look_at_ours(struct pawl__machine *machine, struct pawl__name *name,
     for (struct pawl__list *node = name->holds.next; node != &name->holds; node = node->next) {
         pawl__hold_look(machine, PAWL__CONTAINER(node, struct pawl__tenure, node), now_us);
     }
+    pawl__renewals_send(machine, now_us);
 }
 
 void pawl__errand_answered(

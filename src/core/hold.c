@@ -252,18 +252,39 @@ static void join_waiting(struct pawl__tenure *tenure)
     }
 }
 
-/* Ask for as much as was promised, but never for less than the backend has now, or beyond the
- * limit. False: there is no memory for it now; its timer will try again. */
-static bool renew(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+/* False: there is no memory for a question now; its timer will try again. */
+static bool may_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
-    if (tenure->side_out) {
-        return true;
-    }
     if (!pawl__motion_begin(machine, tenure)) {
         tenure->starved = true;
         renew_later(machine, tenure, now_us);
         arm(machine, tenure);
         return false;
+    }
+    return true;
+}
+
+/* Renew or verify when its turn comes. False: as above. */
+static bool get_in_line(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (!may_ask(machine, tenure, now_us)) {
+        return false;
+    }
+    tenure->asked = true;
+    pawl__renewal_wait(machine, tenure);
+    arm(machine, tenure);
+    return true;
+}
+
+/* Ask for as much as was promised, but never for less than the backend has now, or beyond the
+ * limit. Out of turn if it stands in line. */
+static void renew(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->side_out && !pawl__renewal_forgo(machine, tenure)) {
+        return;
+    }
+    if (!may_ask(machine, tenure, now_us)) {
+        return;
     }
     int64_t lease_us = tenure->until_us - now_us;
     if (tenure->renew) {
@@ -277,10 +298,29 @@ static bool renew(struct pawl__machine *machine, struct pawl__tenure *tenure, in
     tenure->look = false;
     tenure->asked = true;
     tenure->motion->side.lease_us = lease_us;
+    machine->renewals_out++;
     submit_side(machine, tenure, PAWL__OP_RENEW, now_us);
     hurry(tenure, now_us);
     arm(machine, tenure);
-    return true;
+}
+
+static void verify(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    tenure->look = false;
+    machine->renewals_out++;
+    submit_side(machine, tenure, PAWL__OP_VERIFY, now_us);
+    arm(machine, tenure);
+}
+
+/* Make sure that it is still ours: a renewed hold renews, a fixed one only looks; unless there was
+ * no memory to look before, or the backend has yet to hear something: then a renewal is due. */
+void pawl__hold_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->renew_us != PAWL__NEVER) {
+        renew(machine, tenure, now_us);
+    } else {
+        verify(machine, tenure, now_us);
+    }
 }
 
 /* The backend has room for it, and nobody misreads it there. */
@@ -305,7 +345,6 @@ void pawl__hold_show_count(
     }
 }
 
-/* Make sure that it is still ours: a renewed hold renews, a fixed one only looks. */
 void pawl__hold_look(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     if (tenure->state != PAWL__TENURE_HELD) {
@@ -313,15 +352,8 @@ void pawl__hold_look(struct pawl__machine *machine, struct pawl__tenure *tenure,
     }
     if (tenure->side_out) {
         tenure->look = true;
-    } else if (tenure->renew && !is_session(machine, tenure)) {
-        renew(machine, tenure, now_us);
-    } else if (!pawl__motion_begin(machine, tenure)) {
-        renew_later(machine, tenure, now_us); /* which proves as much */
-        arm(machine, tenure);
     } else {
-        tenure->look = false;
-        submit_side(machine, tenure, PAWL__OP_VERIFY, now_us);
-        arm(machine, tenure);
+        get_in_line(machine, tenure, now_us);
     }
 }
 
@@ -514,7 +546,7 @@ void pawl__hold_answered(
     if (untold || !pawl__list_empty(&tenure->motion->extends)) {
         renew(machine, tenure, now_us);
     } else if (tenure->look) {
-        pawl__hold_look(machine, tenure, now_us);
+        pawl__hold_ask(machine, tenure, now_us);
     } else {
         pawl__hold_show_count(machine, tenure, now_us);
     }
@@ -541,8 +573,8 @@ void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure
         tenure->at_risk = true;
         warn(machine, tenure);
     }
-    if (now_us >= tenure->renew_us) {
-        renew(machine, tenure, now_us);
+    if (now_us >= tenure->renew_us && !tenure->side_out) {
+        get_in_line(machine, tenure, now_us);
     }
     arm(machine, tenure);
 }
@@ -554,5 +586,5 @@ bool pawl__hold_renew_early(
                tenure->renew_us != PAWL__NEVER && tenure->timer.due_us == tenure->renew_us &&
                now_us < risk_due(tenure) && /* which another handle may want earlier */
                tenure->renew_us - tenure->lease_us / (10 * RENEWALS_PER_LEASE) <= now_us;
-    return due && renew(machine, tenure, now_us);
+    return due && get_in_line(machine, tenure, now_us);
 }

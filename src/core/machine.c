@@ -32,6 +32,7 @@ bool pawl__machine_init(struct pawl__machine *machine)
     machine->touched = NULL;
     machine->touched_end = &machine->touched;
     machine->next_id = 1;
+    pawl__renewals_init(machine);
     if (!pawl__map_init(&machine->names)) {
         return false;
     }
@@ -316,6 +317,9 @@ static void tenure_answered(struct pawl__machine *machine, struct pawl__op *op, 
         main_answered(machine, tenure, now_us);
     } else {
         tenure->side_out = false;
+        if (op->kind != PAWL__OP_COUNT) {
+            pawl__renewal_answered(machine, op, now_us);
+        }
         pawl__hold_answered(machine, tenure, op, now_us);
     }
     pawl__motion_rest(machine, tenure);

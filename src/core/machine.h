@@ -206,6 +206,7 @@ struct pawl__motion {
     unsigned late;               /* CLAIMING, WAITING: grants that came when their time was over */
     unsigned turns;              /* SPIN, PLAIN: answers that it is held, for the pause */
     struct pawl__motion *next;   /* while it is spare */
+    struct pawl__timer renewal;  /* HELD: in line to be renewed or verified, by its deadline */
 };
 
 extern struct pawl__motion pawl__at_rest;
@@ -245,7 +246,7 @@ struct pawl__tenure {
     enum pawl__loss why : 8; /* it was lost */
     bool renew : 1;
     bool main_out : 1;  /* main is with the engine */
-    bool side_out : 1;  /* side is with the engine */
+    bool side_out : 1;  /* side is with the engine, or in line */
     bool doubt : 1;     /* a copy of an acquire or pass is about whose end we do not know */
     bool repeated : 1;  /* a copy of the release ended unknown */
     bool granted : 1;   /* the backend has given it the lock and has not said that it is gone */
@@ -339,7 +340,8 @@ struct pawl__machine {
     const struct pawl__engine *engine; /* only its abilities are read here */
     int64_t timeout_us;
     int64_t give_up_us;
-    unsigned motions_kept; /* for holds, whatever claims take: PAWL__MOTIONS_KEPT */
+    unsigned motions_kept;   /* for holds, whatever claims take: PAWL__MOTIONS_KEPT */
+    unsigned renewals_least; /* that may be out at a time; 0: as many as usual */
     struct pawl__random random;
     void (*nudge)(struct pawl__request *request); /* its phase changed; NULL: nobody cares */
 
@@ -366,9 +368,13 @@ struct pawl__machine {
     struct pawl__name *touched; /* names to look at when this step is over */
     struct pawl__name **touched_end;
     uint64_t next_id;
-    unsigned pending; /* operations with the engine */
-    bool unheard;     /* a release ended without an answer; reset by the driver */
-    int64_t rtt_us;   /* smoothed */
+    unsigned pending;                  /* operations with the engine */
+    bool unheard;                      /* a release ended without an answer; reset by the driver */
+    int64_t rtt_us;                    /* smoothed */
+    struct pawl__heap renewals;        /* holds in line to be renewed or verified; renewals.c */
+    struct pawl__timer renewals_timer; /* the next of them may be sent */
+    unsigned renewals_out;             /* with the engine, */
+    unsigned renewals_most;            /* and so many may be */
 };
 
 /* ===== What drivers call, under their mutex ===== */

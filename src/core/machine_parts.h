@@ -15,6 +15,7 @@
  *   release.c  the last release, and passing on
  *   tally.c    semaphores and latches (tally.h)
  *   leases.c   permits that are kept alive (leases.h)
+ *   renewals.c the line in which holds wait to be renewed
  *   motion.c   what a tenure has only while something is under way
  *   tenure.c   making, ending, and cleaning up after claims whose outcome is unknown */
 #ifndef PAWL_CORE_MACHINE_PARTS_H
@@ -28,7 +29,8 @@ enum {
     PAWL__TIMER_TENURE = 2,
     PAWL__TIMER_NAME = 3,
     PAWL__TIMER_TALLY = 4,
-    PAWL__TIMER_LEASES = 5
+    PAWL__TIMER_LEASES = 5,
+    PAWL__TIMER_RENEWALS = 6
 };
 
 /* Does it claim without regard to others of this process? */
@@ -168,12 +170,25 @@ void pawl__hold_look(struct pawl__machine *machine, struct pawl__tenure *tenure,
 void pawl__hold_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
 void pawl__hold_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__hold_ask(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    int64_t now_us); /* its turn to be renewed or verified has come */
 bool pawl__hold_renew_early(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice);
 void pawl__hold_leave(
     struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status);
 int64_t pawl__valid_until(const struct pawl__op *op);
+
+/* renewals.c */
+void pawl__renewals_init(struct pawl__machine *machine);
+void pawl__renewal_wait(struct pawl__machine *machine,
+    struct pawl__tenure *tenure); /* in line; it has a motion, and side is free */
+bool pawl__renewal_forgo(
+    struct pawl__machine *machine, struct pawl__tenure *tenure); /* false: it is not in line */
+void pawl__renewals_send(
+    struct pawl__machine *machine, int64_t now_us); /* for those in line, if it is time */
+void pawl__renewal_answered(struct pawl__machine *machine, const struct pawl__op *op,
+    int64_t now_us); /* a renewal or a verification came back */
 
 /* loss.c */
 void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,

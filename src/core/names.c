@@ -214,6 +214,7 @@ static void abolish_tenures(struct pawl__machine *machine, struct pawl__list *te
     struct pawl__list *node = NULL;
     while ((node = pawl__list_pop(tenures)) != NULL) {
         struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, all);
+        pawl__renewal_forgo(machine, tenure);
         tenure->main_out = false;
         tenure->side_out = false;
         tenure->lost.queued = false;

@@ -95,10 +95,16 @@ void pawl__tenure_end(struct pawl__machine *machine, struct pawl__tenure *tenure
     pawl__touch(machine, tenure->name);
 }
 
+/* Whether somebody will come back to it. */
+static bool is_awaited(const struct pawl__tenure *tenure)
+{
+    return tenure->main_out || tenure->side_out || tenure->lost.queued ||
+           tenure->motion->risk.queued;
+}
+
 bool pawl__tenure_free(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    if (tenure->main_out || tenure->side_out || tenure->lost.queued ||
-        tenure->motion->risk.queued) {
+    if (is_awaited(tenure) && (!pawl__renewal_forgo(machine, tenure) || is_awaited(tenure))) {
         return false;
     }
     tenure->name->uses--;

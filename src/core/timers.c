@@ -34,7 +34,7 @@ bool pawl__machine_served(const struct pawl__machine *machine)
     if (first->kind == PAWL__TIMER_TALLY) {
         return is_blocking(PAWL__CONTAINER(first, struct pawl__tally, timer)->request);
     }
-    if (first->kind == PAWL__TIMER_LEASES) {
+    if (first->kind != PAWL__TIMER_NAME) {
         return false;
     }
     struct pawl__traffic *traffic = PAWL__CONTAINER(first, struct pawl__traffic, timer);
@@ -120,6 +120,8 @@ static void fire(struct pawl__machine *machine, struct pawl__timer *timer, int64
     case PAWL__TIMER_LEASES:
         pawl__leases_timer(machine, PAWL__CONTAINER(timer, struct pawl__leases, timer), now_us);
         break;
+    case PAWL__TIMER_RENEWALS:
+        break; /* they are sent when all that is due has got in line */
     default:
         pawl__touch(machine, PAWL__CONTAINER(timer, struct pawl__traffic, timer)->name);
         break;
@@ -151,6 +153,7 @@ void pawl__machine_tick(struct pawl__machine *machine, int64_t now_us)
     if (renewed) {
         renew_early(machine, now_us);
     }
+    pawl__renewals_send(machine, now_us);
     pawl__settle(machine, now_us);
 }
 
@@ -171,5 +174,6 @@ void pawl__machine_reconnected(struct pawl__machine *machine, int64_t now_us)
     }
     pawl__tally_reconnected(machine, now_us);
     pawl__leases_reconnected(machine, now_us);
+    pawl__renewals_send(machine, now_us);
     pawl__settle(machine, now_us);
 }

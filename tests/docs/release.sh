@@ -6,7 +6,8 @@
 # What scripts/release builds and installs works: the library alone, to save time, but recorded,
 # trained and built by the recording. A consumer locks with it in files and on a private Redis, with
 # the shared library and with the static one; the symbols are those of any other build; a second
-# build uses the recording again; and nothing is left behind.
+# build uses the recording again, and an interrupted one does not lose it; and nothing is left
+# behind.
 set -euo pipefail
 
 root=$1 cc=$2 nm=$3 python=$4 version=$5
@@ -39,6 +40,7 @@ release() {
 
 # With warnings as errors, for gcc warns of every function that is not in the recording.
 options=(-DPAWL_COMMAND=OFF -DPAWL_WERROR=ON)
+mkdir -p "$build/pawl-profile/of-other-sources"
 release --prefix "$prefix" -- "${options[@]}"
 if grep -q 'is not gcc 12 or later' "$work/log"; then
     echo "skipped: $cc cannot build by a profile"
@@ -47,6 +49,7 @@ fi
 grep -q '2/3 training' "$work/log" || { cat "$work/log"; fail "there was no training"; }
 [[ ! -e $build-record ]] || fail "$build-record is left behind"
 recording=("$build"/pawl-profile/*)
+((${#recording[@]} == 1)) || fail "more than one recording: ${recording[*]}"
 [[ -s ${recording[0]}/src#CMakeFiles#pawl_objects.dir#base#alloc.c.gcda ]] ||
     fail "no recording of src/base/alloc.c in $build/pawl-profile"
 grep -q -- "-fprofile-use=${recording[0]} .*base/alloc.c" "$build/compile_commands.json" ||
@@ -57,13 +60,24 @@ release -- "${options[@]}"
 grep -q 'by the recording that is there' "$work/log" || { cat "$work/log"; fail "trained again"; }
 pass "a second build uses the recording again"
 
-release --prefix "$work/elsewhere" -- "${options[@]}"
+release "--prefix=$work/elsewhere" -- "${options[@]}"
 [[ -e $work/elsewhere/include/pawl.h ]] || fail "another prefix is not heeded"
 grep -q "PKG_CONFIG_PATH=$work/elsewhere" "$work/log" || fail "it does not say how to use a prefix"
-status=0
-"$root/scripts/release" --prefix '' >"$work/log" 2>&1 || status=$?
-[[ $status == 64 ]] || fail "an empty prefix: status $status"
+for empty in --prefix= --build= --target=; do
+    status=0
+    "$root/scripts/release" "$empty" >"$work/log" 2>&1 || status=$?
+    [[ $status == 64 ]] || fail "$empty: status $status"
+    grep -q -- "${empty%=} needs a value" "$work/log" || fail "$empty: $(cat "$work/log")"
+done
 pass "another prefix is heeded, an empty one refused"
+
+# A target that compiles nothing: only the settings matter here.
+CFLAGS='-g -O1' release "--build=$work/plain" --plain --target=help -- "${options[@]}"
+grep -q -- '-O1 .*base/alloc.c' "$work/plain/compile_commands.json" || fail "-O1 is not heeded"
+if grep -q -- '-O2' "$work/plain/compile_commands.json"; then
+    fail "-O2 stands beside the -O1 of CFLAGS"
+fi
+pass "the optimisation level of CFLAGS is heeded"
 
 libdir=$(dirname "$(dirname "$(find "$prefix" -name pawl.pc)")")
 "$python" -B "$root/tests/style/exports.py" "$prefix/include/pawl.h" "$libdir/libpawl.so" \
@@ -109,5 +123,23 @@ if cmake -S "$root" -B "$build" -DPAWL_PROFILE="$work/nothing" >"$work/log" 2>&1
     fail "a recording that is not there was not refused"
 fi
 pass "a recording that is not there is refused"
+
+# Other settings need another recording; this one is interrupted before it is there.
+mkdir "$work/bin"
+cat >"$work/bin/cmake" <<TEXT
+#!/bin/sh
+[ "\$1" != --version ] || exec $(command -v cmake) --version
+kill -TERM \$PPID
+TEXT
+chmod 755 "$work/bin/cmake"
+status=0
+PATH=$work/bin:$PATH CFLAGS=-Os CC=$cc "$root/scripts/release" --build "$build" \
+    -- "${options[@]}" >"$work/log" 2>&1 || status=$?
+[[ $status == 143 ]] || { cat "$work/log"; fail "interrupted: status $status"; }
+grep -q '1/3 building' "$work/log" || { cat "$work/log"; fail "it did not begin to record"; }
+grep -q -- '-Os of CFLAGS is for the command' "$work/log" || fail "no word about -O3"
+[[ -d ${recording[0]} ]] || fail "the interruption cost the recording that was there"
+[[ ! -e $build-record ]] || fail "$build-record is left behind by the interruption"
+pass "an interrupted recording costs nothing"
 
 echo "[  PASSED  ] $passed test(s)."

@@ -143,6 +143,31 @@ static void foreign_key(void **state)
     assert_int_equal(pawl_lock_hold_count(multi), 0);
 }
 
+/* One name through two ways to one server is the same lock twice: it would wait for itself. */
+static void one_server_by_two_addresses(void **state)
+{
+    (void)state;
+    char other[64];
+    char second[64];
+    snprintf(other, sizeof other, "redis://localhost:%u", (unsigned)server_port(servers[0]));
+    snprintf(second, sizeof second, "redis://localhost:%u/2", (unsigned)server_port(servers[0]));
+    pawl_lock *members[3] = {open_lock(open_client(server_url(servers[0])), 0),
+        open_lock(open_client(server_url(servers[1])), 0), open_lock(open_client(other), 0)};
+    pawl_lock *multi = NULL;
+    ASSERT_STATUS(PAWL_INVALID, pawl_lock_open_multi(members, 3, NULL, &multi));
+    assert_null(multi);
+    assert_non_null(strstr(pawl_last_error(), "'m00' is among the members twice"));
+    assert_non_null(strstr(pawl_last_error(), other));
+
+    members[2] = open_lock(open_client(second), 0); /* another database has keys of its own */
+    ASSERT_OK(pawl_lock_open_multi(members, 3, NULL, &multi));
+    cleanup_add(end_lock, multi);
+    ASSERT_OK(pawl_lock_acquire(multi, PAWL_TRY));
+    assert_int_equal(key_count(0), 1);
+    assert_int_equal(key_count(1), 1);
+    ASSERT_OK(pawl_lock_release(multi));
+}
+
 /* The server stands still with the questions on its way: they are granted when it wakes up. */
 static void frozen_server(void **state)
 {
@@ -324,6 +349,7 @@ int main(void)
         CASE(one_way_for_all),
         CASE(one_way_for_several_servers),
         CASE(foreign_key),
+        CASE(one_server_by_two_addresses),
         CASE(frozen_server),
         CASE(one_server_gone),
         CASE(release_with_one_server_gone),

@@ -254,10 +254,11 @@ static void nothing_comes_twice_while_the_table_changes(void **state)
 static void answer_script(struct scripted_turn *turn, void *arg)
 {
     (void)arg;
-    text_add_string(&turn->reply,
-        strcmp(turn->words->items[2], "0") == 0
-            ? "*2\r\n$1\r\n0\r\n*1\r\n$2\r\nx3\r\n"
-            : "*6\r\n$5\r\nmutex\r\n:1000\r\n$1\r\n7\r\n:0\r\n$38\r\n" UUID ":1\r\n$1\r\n1\r\n");
+    text_add_string(
+        &turn->reply, strcmp(turn->words->items[2], "0") == 0
+                          ? "*2\r\n$1\r\n0\r\n*1\r\n$2\r\nx3\r\n"
+                          : "*7\r\n$5\r\nmutex\r\n:1000\r\n$1\r\n7\r\n:0\r\n$38\r\n" UUID
+                            ":1\r\n$1\r\n1\r\n$4\r\n1000\r\n");
 }
 
 /* A real server seldom does it, so one is made to: within a page, and in two pages. */

@@ -132,6 +132,7 @@ TIDY_CASES = [
     ("src/a.c", "int pawl__f(int *a) { *a = 1; return *a; }\n", 0, "1 files in order"),
     ("src/a.c", "int pawl__f(void) { int *a = 0; return *a; }\n", 1, "src/a.c:1:40: error"),
     ("src/a.c", "int pawl__f(void) { int unused; return 1; }\n", 1, "unused variable"),
+    ("cli/b/a.c", "int f(void) { int *a = 0; return *a; }\n", 1, "cli/b/a.c:1:34: error"),
     ("apps/b/a.c", "int f(void) { int *a = 0; return *a; }\n", 1, "apps/b/a.c:1:34: error"),
     ("tests/a.c", "int f(void) { int *a = 0; return *a; }\n", 1, "is this the build?"),
 ]

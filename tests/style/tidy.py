@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy and clang's own warnings find nothing in the library and in the flash sale: tidy.py
-ROOT BUILD_DIR
+"""clang-tidy and clang's own warnings find nothing in the library, the command and the flash sale:
+tidy.py ROOT BUILD_DIR
 
 The checks are those of .clang-tidy; how each file is compiled is in the build directory's
 compile_commands.json.
@@ -18,7 +18,7 @@ import tempfile
 import tools
 import tree
 
-PARTS = ("src", "apps")
+PARTS = ("src", "apps", "cli")
 TESTING_OBJECTS = "pawl_testing.dir"  # the same files once more
 
 

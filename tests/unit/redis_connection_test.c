@@ -84,6 +84,34 @@ static void frozen_server(void **state)
     place_close(&side, place);
 }
 
+/* A renewal that has waited long for a connection would soon have the new one given up: it is left
+ * to the core, which is told that there is one, to ask again. */
+static void a_new_connection_is_spared_old_renewals(void **state)
+{
+    (void)state;
+    struct pawl__place *place = place_open(&side, "lock");
+    struct call call;
+    struct call stale;
+    struct call fresh;
+    acquire(&side, place, 1);
+    server_pause(server);
+    init_with_limit(&call, place, PAWL__OP_VERIFY, 1, 200);
+    call_run(&side, &call);
+    assert_ended(&call, PAWL__UNKNOWN, PAWL_UNAVAILABLE, true, "did not answer in time");
+    init_with_limit(&stale, place, PAWL__OP_RENEW, 1, BOUND_MS);
+    stale.op.sent_us -= 2 * BOUND_MS * 1000;
+    pawl__engine_redis.submit(side.self, &stale.op, false);
+    init_with_limit(&fresh, place, PAWL__OP_RENEW, 1, BOUND_MS);
+    pawl__engine_redis.submit(side.self, &fresh.op, false);
+    server_resume(server);
+    keeper_start(&side);
+    WAIT_UNTIL(pawl__waiter_done(&stale.waiter) && pawl__waiter_done(&fresh.waiter), 2 * BOUND_MS);
+    assert_ended(&stale, PAWL__FAILED, PAWL_UNAVAILABLE, true, "no connection");
+    assert_int_equal(fresh.op.answer, PAWL__DONE);
+    assert_int_equal(atomic_load(&side.reconnects), 1);
+    place_close(&side, place);
+}
+
 static void restarted_server(void **state)
 {
     (void)state;
@@ -422,6 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(killed_in_flight),
         CASE(frozen_server),
+        CASE(a_new_connection_is_spared_old_renewals),
         CASE(restarted_server),
         CASE(ended_while_idle),
         CASE(contact_on_demand),

@@ -63,6 +63,9 @@ static void known_errors(void **state)
         false, "choose another name");
     judge("ERR value is not an integer or out of range" IN_SCRIPT_7, PAWL_REFUSED, false, false,
         false, "lock 'my lock': the key 'redisson_lock_token:{my lock}', its token counter, is");
+    judge("ERR increment or decrement would overflow" IN_SCRIPT_7, PAWL_REFUSED, false, false,
+        false,
+        "'redisson_lock_token:{my lock}', its token counter, is not a number or has reached");
     judge("TOKENTYPE not a counter", PAWL_REFUSED, false, false, false,
         "lock 'my lock': the key 'redisson_lock_token:{my lock}', which is to count");
     judge("ERR max number of clients reached", PAWL_UNAVAILABLE, true, false, false,

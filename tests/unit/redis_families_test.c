@@ -162,9 +162,29 @@ static void plain_is_held_by_others(void **state)
     assert_answer(&side, place, PAWL__OP_RENEW, 1, PAWL__GONE);
     assert_answer(&side, place, PAWL__OP_COUNT, 1, PAWL__GONE);
     assert_true(server_answers(server, "somebody", "GET lock"));
+    place_close(&side, place);
+}
+
+/* A lock has a TTL, or at least an owner string that we know. */
+static void plain_without_a_ttl(void **state)
+{
+    (void)state;
+    struct pawl__place *place = place_open_as(&side, "lock", PAWL__FAMILY_PLAIN);
+    struct call call;
+    acquire(&side, place, 2);
     free(server_command(server, "PERSIST lock"));
     assert_int_equal(ask(&side, &call, place, PAWL__OP_ACQUIRE, 1), PAWL__HELD);
     assert_true(call.op.hint_us < 0);
+    acquire(&side, place, 2); /* its own again, and now with a TTL */
+    assert_ttl("lock", 30000);
+    static const char *const values[] = {"2", "somebody"}; /* a semaphore or a latch; data */
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        free(server_command(server, "SET lock %s", values[i]));
+        ask(&side, &call, place, PAWL__OP_ACQUIRE, 1);
+        assert_ended(&call, PAWL__FAILED, PAWL_REFUSED, false, "is not a lock");
+        assert_true(server_answers(server, values[i], "GET lock"));
+        assert_int_equal(server_integer(server, "PTTL lock"), -1);
+    }
     place_close(&side, place);
 }
 
@@ -458,6 +478,7 @@ int main(void)
         CASE(plain_acquire_and_release),
         CASE(plain_acquire_again),
         CASE(plain_is_held_by_others),
+        CASE(plain_without_a_ttl),
         CASE(plain_renew_and_count),
         CASE(plain_inspect),
         CASE(plain_break),

@@ -40,6 +40,7 @@ static const struct error errors[] = {
         false, "ACL SETUSER"},
     {"-ERR max number of clients reached", PAWL_UNAVAILABLE, true, false, "no room"},
     {"-ERR value is not an integer or out of range", PAWL_REFUSED, false, false, "token counter"},
+    {"-ERR increment or decrement would overflow", PAWL_REFUSED, false, false, "token counter"},
     {"-TOKENTYPE not a counter", PAWL_REFUSED, false, false, "redisson_lock_token:{x}"},
 };
 

@@ -61,13 +61,28 @@ static struct pawl__op *take_kept(struct pawl__conn *conn)
     return ops;
 }
 
-void pawl__conn_expire(struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects)
+static bool is_over(const struct pawl__op *op, int64_t now_us)
+{
+    return now_us >= op->deadline_us;
+}
+
+/* The core wants to know it, not a caller who waits here, and most of its time has gone by. */
+static bool is_stale(const struct pawl__op *op, int64_t now_us)
+{
+    return (op->kind == PAWL__OP_RENEW || op->kind == PAWL__OP_VERIFY) && op->engine != NULL &&
+           now_us - op->sent_us > op->deadline_us - now_us;
+}
+
+/* End those of the kept operations that are so. */
+static void end_kept(struct pawl__conn *conn,
+    bool (*is_so)(const struct pawl__op *op, int64_t now_us), int64_t now_us,
+    struct pawl__effects *effects)
 {
     struct pawl__op *ops = take_kept(conn);
     while (ops != NULL) {
         struct pawl__op *op = ops;
         ops = op->next;
-        if (now_us < op->deadline_us) {
+        if (!is_so(op, now_us)) {
             keep(conn, op);
         } else {
             char sentence[SENTENCE_SIZE];
@@ -75,6 +90,11 @@ void pawl__conn_expire(struct pawl__conn *conn, int64_t now_us, struct pawl__eff
             pawl__effects_fail(effects, op, PAWL__FAILED, PAWL_UNAVAILABLE, true, sentence);
         }
     }
+}
+
+void pawl__conn_expire(struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects)
+{
+    end_kept(conn, is_over, now_us, effects);
 }
 
 int64_t pawl__conn_pending_due(const struct pawl__conn *conn)
@@ -292,6 +312,8 @@ void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
     effects->reconnected = conn->was_ready;
     if (conn->was_ready) {
         atomic_fetch_add(&conn->reopened, 1);
+        /* They would soon have this connection given up, too, and are asked again at once. */
+        end_kept(conn, is_stale, pawl__now_us(), effects);
     }
     conn->was_ready = true;
     conn->persist = true;

@@ -13,10 +13,11 @@
  *
  * While there is no connection operations are kept, and whoever sits connects (link.h). An
  * operation that is still kept when an attempt fails, or at its deadline, has FAILED: not a byte of
- * it has left. When a connection is given up, what has left in part or whole ends UNKNOWN, what has
- * not is kept. A connection is given up when it breaks, when the server breaks the protocol, and
- * when a reply is overdue. If unanswered writes are lost that way, the next connection begins by
- * having the old one killed at the server (greet.h).
+ * it has left. So has a renewal that has waited for most of its time when there is a connection
+ * again: it would soon be overdue. When a connection is given up, what has left in part or whole
+ * ends UNKNOWN, what has not is kept. A connection is given up when it breaks, when the server
+ * breaks the protocol, and when a reply is overdue. If unanswered writes are lost that way, the
+ * next connection begins by having the old one killed at the server (greet.h).
  *
  * Invariants
  *  - `mutex` guards all fields that are not said to be otherwise. It is never held while the host

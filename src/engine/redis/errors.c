@@ -66,13 +66,15 @@ static const struct rule uncoded[] = {
         "nobody needs (CLIENT LIST shows them)"},
 };
 
+#define UNCOUNTABLE "its token counter, is not a number or has reached the last one; remove the key"
+
 /* About the lock's token counter: the script says so, or INCR does. Stands behind the key. */
 static const struct rule counters[] = {
     {"TOKENTYPE", PAWL_REFUSED, false, false, false,
         "which is to count its tokens, is something else (a hash, a list, ...): choose another "
         "name or remove the key"},
-    {"not an integer", PAWL_REFUSED, false, false, false,
-        "its token counter, is not a number or has reached the last one; remove the key"},
+    {"not an integer", PAWL_REFUSED, false, false, false, UNCOUNTABLE},
+    {"would overflow", PAWL_REFUSED, false, false, false, UNCOUNTABLE},
 };
 
 /* The same for the keys of a fair lock's queue. */

@@ -152,6 +152,8 @@ static pawl_status take_holders(struct pawl__holders *holders, const struct pawl
     const struct pawl__resp_node *owner = pawl__resp_child(reader, reply, 4);
     while (owner != NULL && holders->entry_count < ENTRIES_MAX) {
         const struct pawl__resp_node *count = pawl__resp_next(reader, reply, owner);
+        const struct pawl__resp_node *left =
+            count != NULL ? pawl__resp_next(reader, reply, count) : NULL;
         pawl_entry *entry = pawl__holders_add(holders);
         if (entry == NULL) {
             return pawl__fail(PAWL_NO_MEMORY, "no memory for a list of locks");
@@ -159,11 +161,12 @@ static pawl_status take_holders(struct pawl__holders *holders, const struct pawl
         *entry = *lock;
         entry->held = true;
         entry->hold_count = (unsigned)pawl__max64(number_of(reader, count), 0);
+        entry->remaining_ms = number_of(reader, left);
         copy_shown(reader, owner, entry->holder, sizeof entry->holder);
         if (shared) {
             entry->kind = is_writer(entry->holder) ? PAWL_WRITE : PAWL_READ;
         }
-        owner = count != NULL ? pawl__resp_next(reader, reply, count) : NULL;
+        owner = left != NULL ? pawl__resp_next(reader, reply, left) : NULL;
     }
     return PAWL_OK;
 }
@@ -172,21 +175,11 @@ static pawl_status take_holders(struct pawl__holders *holders, const struct pawl
 static pawl_status take_permits(
     struct pawl__holders *holders, const struct pawl__resp_node *reply, pawl_entry *lock)
 {
-    const struct pawl__resp_reader *reader = &holders->console->link.reader;
-    const size_t first = holders->entry_count;
     lock->kind = PAWL_SEMAPHORE;
     lock->permits = lock->remaining_ms;
     lock->free_permits = (int64_t)lock->token;
     lock->token = 0;
-    const pawl_status status = take_holders(holders, reply, lock, false);
-    const struct pawl__resp_node *left = pawl__resp_child(reader, reply, 5);
-    for (size_t i = first; i < holders->entry_count && status == PAWL_OK && left != NULL; i++) {
-        holders->entries[i].remaining_ms = number_of(reader, left);
-        holders->entries[i].hold_count = 1;
-        const struct pawl__resp_node *id = pawl__resp_next(reader, reply, left);
-        left = id != NULL ? pawl__resp_next(reader, reply, id) : NULL;
-    }
-    return status;
+    return take_holders(holders, reply, lock, false);
 }
 
 static pawl_status take_look(struct pawl__holders *holders, const struct pawl__resp_node *reply,
@@ -212,7 +205,7 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
         holders->free = lock;
         return PAWL_OK;
     }
-    if (reply->child_count < 6) {
+    if (reply->child_count < 7) {
         return strange(holders); /* a lock has a holder */
     }
     if (pawl__resp_text_equals(reader, what, "semaphore")) {

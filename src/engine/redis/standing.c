@@ -19,7 +19,8 @@ void pawl__identity_note(struct pawl__server_identity *identity, const struct pa
 {
     struct timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall); /* uptimes are by the server's */
-    *identity = (struct pawl__server_identity){.replica = greet->replica,
+    *identity = (struct pawl__server_identity){.database = greet->config->db,
+        .replica = greet->replica,
         .durable = greet->config->durable,
         .uptime_us = pawl__max64(greet->uptime_us - 1000000, 0), /* it is in whole seconds */
         .clock_us = greet->time_us,

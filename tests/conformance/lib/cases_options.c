@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "support/text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Opening with these options answers this status, and gives a lock only if it is PAWL_OK. */
@@ -257,6 +258,21 @@ static void urls(const struct suite *suite)
     check_query(suite, "no_such_parameter=1", PAWL_INVALID);
 }
 
+/* Empty is what a script makes of a variable that is not set; files would exclude nobody else. */
+static void empty_urls(const struct suite *suite)
+{
+    check_url("", PAWL_INVALID);
+    assert_non_null(strstr(pawl_last_error(), "the URL is empty"));
+    assert_int_equal(setenv("PAWL_URL", "", 1), 0);
+    check_url(NULL, PAWL_INVALID);
+    assert_non_null(strstr(pawl_last_error(), "PAWL_URL is empty"));
+    check_url(suite->url, PAWL_OK);
+    assert_int_equal(setenv("PAWL_URL", suite->url, 1), 0);
+    check_url(NULL, PAWL_OK);
+    check_url("", PAWL_INVALID);
+    assert_int_equal(unsetenv("PAWL_URL"), 0);
+}
+
 static void null_pointers(const struct suite *suite)
 {
     pawl_client *client = open_client(suite);
@@ -290,6 +306,7 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_ARGUMENTS, client_options),
     SUITE_CASE(FLAG_ARGUMENTS, sizes_of_client_options),
     SUITE_CASE(FLAG_ARGUMENTS, urls),
+    SUITE_CASE(FLAG_ARGUMENTS, empty_urls),
     SUITE_CASE(FLAG_ARGUMENTS, null_pointers),
 };
 

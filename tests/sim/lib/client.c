@@ -283,6 +283,7 @@ static void start_machine(struct sim_client *client)
     machine->give_up_us = plan->give_up_us;
     machine->nudge = nudge;
     machine->motions_kept = (unsigned)(plan->seed % 3); /* none: holds have to wait for memory */
+    machine->renewals_least = (unsigned)(plan->seed / 3 % 3); /* few: holds wait in line */
     pawl__random_seed(&machine->random, plan->seed * 1000 + client->index * 100 + client->life);
     if (!pawl__machine_init(machine)) {
         sim_fail(client->world, "simulator", "no memory");

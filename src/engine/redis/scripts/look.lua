@@ -8,9 +8,10 @@
 -- Result an array: what it is (free, mutex, fair, read, write, plain, semaphore, other; fair:
 --        somebody waits in its queue, whether it is held or not), and unless it is other: the TTL
 --        in ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not
---        to be known), and for each holder its owner string and its count. Of a semaphore, instead
---        of the TTL how many permits it has and instead of the counter how many are free, and for
---        each permit that is out its id and how many ms are left of its lease ('-1': it has none)
+--        to be known), and for each holder its owner string, its count, and how many ms are left
+--        to it ('-1': no limit). Of a semaphore, instead of the TTL how many permits it has and
+--        instead of the counter how many are free, and for each permit that is out its id, '1', and
+--        how many ms are left of its lease
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
 -- strings and whose values are numbers; or it is a string that is nothing but an owner string, and
@@ -18,9 +19,24 @@
 -- anything else is somebody's data: it may be large, so it is told by its first few bytes that it
 -- is no lock, and nothing of it is sent. Only the lock itself is a key of this script: a user who
 -- may not see the counter or count the subscribers still sees the lock. A fair lock that nobody
--- waits for cannot be told from a mutex.
-local function semaphore(key, count)
-    local base = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+-- waits for cannot be told from a mutex. A reader's lease is that of the keys of its holds, of
+-- which Redisson makes several: the greatest counts, and of many the first few are looked at. Who
+-- may not see them is told of the lock's own TTL. Without any its lease is over, and nobody has
+-- noticed.
+local key = KEYS[1]
+local base = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+local function reader(owner, count, ttl)
+    local left = ttl < 0 and ttl or 0
+    for i = 1, ttl < 0 and 0 or math.min(count, 16) do
+        local own = redis.pcall('PTTL', base .. ':' .. owner .. ':rwlock_timeout:' .. i)
+        if type(own) ~= 'number' or own == -1 then
+            return ttl
+        end
+        left = math.max(left, own)
+    end
+    return left
+end
+local function semaphore(count)
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     local over = redis.pcall('ZCOUNT', base .. ':timeout', 0, string.format('%.0f', now))
@@ -38,11 +54,11 @@ local function semaphore(key, count)
         answer[#answer + 1] = string.gsub(out[i], '.', function (byte)
             return string.format('%02x', string.byte(byte))
         end)
+        answer[#answer + 1] = '1'
         answer[#answer + 1] = till < 922337203685477 and string.format('%.0f', till - now) or '-1'
     end
     return #out > 0 and answer or nil
 end
-local key = KEYS[1]
 local size = redis.pcall('HLEN', key)
 if type(size) ~= 'number' then
     if not string.find(size['err'], 'WRONGTYPE', 1, true) then
@@ -51,10 +67,10 @@ if type(size) ~= 'number' then
     local owner, ttl = redis.pcall('GETRANGE', key, 0, 63), redis.call('PTTL', key)
     local uuid = type(owner) == 'string' and string.match(owner, '^(%x[%x%-]+):%d+$')
     if uuid and #uuid == 36 and ttl >= 0 then
-        return {'plain', ttl, '0', -1, owner, '1'}
+        return {'plain', ttl, '0', -1, owner, '1', string.format('%.0f', ttl)}
     end
     local count = type(owner) == 'string' and #owner <= 11 and string.match(owner, '^%-?%d+$')
-    return count and semaphore(key, tonumber(count)) or {'other'}
+    return count and semaphore(tonumber(count)) or {'other'}
 end
 local what = 'mutex'
 if size == 0 then
@@ -72,8 +88,8 @@ local queued = size <= 1 and redis.pcall('LLEN', ARGV[4])
 if type(queued) == 'number' and queued > 0 then
     what, waiters = 'fair', queued
 end
-local answer = {what, redis.call('PTTL', key), type(token) == 'string' and token or '0',
-    waiters}
+local ttl = redis.call('PTTL', key)
+local answer = {what, ttl, type(token) == 'string' and token or '0', waiters}
 local fields = {}
 if size > 64 then
     local page = redis.call('HSCAN', key, 0, 'COUNT', 64)[2]
@@ -90,6 +106,8 @@ for i = 1, math.min(#fields, 65) do
         if #count <= 10 and string.match(count, '^%d+$') then
             answer[#answer + 1] = fields[i]
             answer[#answer + 1] = count
+            local left = size > 1 and rest == '' and reader(fields[i], tonumber(count), ttl) or ttl
+            answer[#answer + 1] = string.format('%.0f', left)
         end
     end
 end
