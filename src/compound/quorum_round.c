@@ -207,16 +207,28 @@ static enum pawl__verdict_now await_claim(struct pawl__quorum *quorum, int64_t l
     return verdict;
 }
 
+/* Only because a server is named twice there is no majority, as far as is known: who was not waited
+ * for might have said yes. Waiting does not help. */
+static bool is_short_of_twins(
+    const struct pawl__panel *panel, const enum pawl__vote votes[PAWL__QUORUM_MAX])
+{
+    bool twins = false;
+    for (size_t i = 0; i < panel->count; i++) {
+        twins =
+            twins || (votes[i] == PAWL__VOTE_BARRED && pawl__guard_is_twin(panel->ballots[i].node));
+    }
+    const size_t silent = pawl__votes_count(votes, panel->count, PAWL__VOTE_SILENT);
+    return twins && panel->count - silent >= pawl__majority(panel->count);
+}
+
 static pawl_status not_claimed(struct pawl__quorum *quorum)
 {
     const struct pawl__panel *panel = &quorum->panel;
     enum pawl__vote votes[PAWL__QUORUM_MAX];
     pawl__panel_votes(panel, votes);
     pawl_status status = pawl__votes_acquire_status(votes, panel->count);
-    for (size_t i = 0; i < panel->count && status == PAWL_REFUSED; i++) {
-        if (votes[i] == PAWL__VOTE_BARRED && pawl__guard_is_twin(panel->ballots[i].node)) {
-            status = PAWL_INVALID; /* waiting does not help */
-        }
+    if (status != PAWL_BUSY && is_short_of_twins(panel, votes)) {
+        status = PAWL_INVALID;
     }
     return pawl__quorum_fail_votes(quorum, panel, status, "no majority grants it");
 }
