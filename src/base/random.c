@@ -79,7 +79,7 @@ bool pawl__uuid(char text[PAWL__UUID_SIZE + 1])
     if (!pawl__random_bytes(b, sizeof b)) {
         return false;
     }
-    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
+    b[6] = (unsigned char)((b[6] & 0x0f) | 0x80);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
     snprintf(text, PAWL__UUID_SIZE + 1,
         "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],

@@ -26,7 +26,9 @@ int64_t pawl__random_jitter(struct pawl__random *random, int64_t duration_us);
 /* Bytes from the kernel; false if it has none to give. */
 bool pawl__random_bytes(void *bytes, size_t size);
 
-/* A new version 4 UUID in its usual text form. False if the kernel has no randomness to give. */
+/* A new UUID in its usual text form. It is random, but says version 8, "made in a way of its own",
+ * where Redisson's say 4: that is how pawl tells its waiters in the queue of a fair lock from
+ * Redisson's. False if the kernel has no randomness to give. */
 bool pawl__uuid(char text[PAWL__UUID_SIZE + 1]);
 
 #endif

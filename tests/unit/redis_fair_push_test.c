@@ -3,41 +3,7 @@
  * the connection was lost?
  *
  * Method: as in redis_push_test.c. */
-#include "redis_fixture.h"
-
-#define CHANNEL "redisson_lock__channel:{lock}"
-
-static struct pawl__place *fair_open(struct side *one)
-{
-    return place_open_as(one, "lock", PAWL__FAMILY_FAIR);
-}
-
-static const char *owner_of(const struct side *one, uint64_t id)
-{
-    static char owners[4][64];
-    static unsigned next;
-    char *owner = owners[next++ % 4];
-    snprintf(owner, 64, "%s:%llu", one->host.uuid, (unsigned long long)id);
-    return owner;
-}
-
-static enum pawl__answer stand(
-    struct side *one, struct call *call, struct pawl__place *place, uint64_t id)
-{
-    call_init(call, place, PAWL__OP_ACQUIRE, id);
-    call->op.queue = true;
-    call_run(one, call);
-    return call->op.answer;
-}
-
-/* Ask, stand in the queue, and be told not to ask in a loop. */
-static int64_t assert_stands(struct side *one, struct pawl__place *place, uint64_t id)
-{
-    struct call call;
-    assert_int_equal(stand(one, &call, place, id), PAWL__HELD);
-    assert_true(call.op.hint_us != 0);
-    return call.op.hint_us;
-}
+#include "redis_fair.h"
 
 static int64_t publish(const char *owner)
 {

@@ -1,145 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fair locks in the Redis engine: do the queue and its times lie in the server as Redisson's do, is
  * exactly the one told whose turn it is, and does nobody who died or left half a trace block the
- * rest?
+ * rest? Of waiters of Redisson before ours redis_fair_mixed_test.c knows more.
  *
  * Method: as in redis_engine_test.c. Waiters of Redisson are put into the queue by the test, with
  * the numbers that Redisson would write. */
-#include "redis_fixture.h"
-
-#include "support/sockets.h"
-#include "support/wire.h"
+#include "redis_fair.h"
 
 #include <unistd.h>
-
-#define QUEUE "redisson_lock_queue:{lock}"
-#define TIMES "redisson_lock_timeout:{lock}"
-#define CHANNEL "redisson_lock__channel:{lock}"
-#define JAVA "285475da-9152-4c83-822a-67ee2f116a79:54"
-#define DEAD "00000000-9152-4c83-822a-67ee2f116a79:1"
-
-enum { WAIT_MS = 5000, JAVA_WAIT_MS = 300000, SLACK_MS = 3000 };
-
-static struct pawl__place *fair_open(struct side *one)
-{
-    return place_open_as(one, "lock", PAWL__FAMILY_FAIR);
-}
-
-static const char *owner_of(const struct side *one, uint64_t id)
-{
-    static char owners[4][64];
-    static unsigned next;
-    char *owner = owners[next++ % 4];
-    snprintf(owner, 64, "%s:%llu", one->host.uuid, (unsigned long long)id);
-    return owner;
-}
-
-static int64_t server_ms(void)
-{
-    char *reply = server_command(server, "TIME");
-    long long seconds = 0;
-    long long rest_us = 0;
-    assert_int_equal(sscanf(reply, "%lld %lld", &seconds, &rest_us), 2);
-    free(reply);
-    return seconds * 1000 + rest_us / 1000;
-}
-
-/* When this waiter counts as dead, from now. */
-static int64_t left_ms(const char *owner)
-{
-    char *reply = server_command(server, "ZSCORE " TIMES " %s", owner);
-    assert_null(strpbrk(reply, ".e")); /* Redisson reads an integer */
-    const int64_t score = strtoll(reply, NULL, 10);
-    free(reply);
-    assert_true(score > 0);
-    return score - server_ms();
-}
-
-static void assert_left(const char *owner, int64_t ms)
-{
-    const int64_t left = left_ms(owner);
-    if (left > ms || left < ms - SLACK_MS) {
-        support_fail("%s has %lld ms left, not about %lld", owner, (long long)left, (long long)ms);
-    }
-}
-
-/* The queue, head first, and the times of the same members. */
-static void assert_queue(size_t count, const char *const *owners)
-{
-    char expected[512] = "";
-    for (size_t i = 0; i < count; i++) {
-        const size_t used = strlen(expected);
-        snprintf(expected + used, sizeof expected - used, "%s%s", i > 0 ? " " : "", owners[i]);
-        left_ms(owners[i]);
-    }
-    if (count == 0) {
-        assert_int_equal(server_integer(server, "EXISTS " QUEUE " " TIMES), 0);
-        return;
-    }
-    assert_true(server_answers(server, expected, "LRANGE " QUEUE " 0 -1"));
-    assert_int_equal(server_integer(server, "ZCARD " TIMES), count);
-    assert_int_equal(server_integer(server, "PTTL " QUEUE), -1);
-}
-
-#define ASSERT_QUEUE(...)                                          \
-    do {                                                           \
-        const char *const owners_[] = {__VA_ARGS__};               \
-        assert_queue(sizeof owners_ / sizeof owners_[0], owners_); \
-    } while (0)
-
-static enum pawl__answer stand(
-    struct side *one, struct call *call, struct pawl__place *place, uint64_t id)
-{
-    call_init(call, place, PAWL__OP_ACQUIRE, id);
-    call->op.queue = true;
-    call_run(one, call);
-    return call->op.answer;
-}
-
-/* Ask, stand in the queue, and be told not to ask in a loop. */
-static int64_t assert_stands(struct side *one, struct pawl__place *place, uint64_t id)
-{
-    struct call call;
-    assert_int_equal(stand(one, &call, place, id), PAWL__HELD);
-    assert_true(call.op.hint_us != 0);
-    return call.op.hint_us;
-}
-
-/* Somebody in the queue who does not ask. */
-static void put_waiter(const char *owner, int64_t in_ms)
-{
-    assert_int_equal(
-        server_integer(server, "ZADD " TIMES " %lld %s", (long long)(server_ms() + in_ms), owner),
-        1);
-    server_integer(server, "RPUSH " QUEUE " %s", owner);
-}
-
-static int subscriber(const char *owner)
-{
-    const int fd = socket_connect(server_port(server));
-    char line[256];
-    char expected[256];
-    snprintf(line, sizeof line, "SUBSCRIBE '" CHANNEL ":%s'", owner);
-    snprintf(expected, sizeof expected, "subscribe " CHANNEL ":%s 1", owner);
-    assert_true(wire_answers(fd, line, expected));
-    return fd;
-}
-
-static void assert_heard(int fd, const char *owner)
-{
-    char expected[256];
-    snprintf(expected, sizeof expected, "message " CHANNEL ":%s 0", owner);
-    char *message = wire_receive(fd, BOUND_MS);
-    assert_non_null(message);
-    assert_string_equal(message, expected);
-    free(message);
-}
-
-/* Nothing came, or the answer to PING would not be the first word. */
-static void assert_silent(int fd)
-{
-    assert_true(wire_answers(fd, "PING", "pong "));
-}
 
 static void assert_free(bool expected)
 {
@@ -230,14 +98,14 @@ static void asking_keeps_alive(void **state)
     acquire(&side, place, 1);
     assert_stands(&side, place, 2);
     const char *const two = owner_of(&side, 2);
-    server_integer(server, "ZADD " TIMES " %lld %s", (long long)(server_ms() - 1), two);
+    set_left(two, -1);
     assert_true(left_ms(two) < 0);
     assert_stands(&side, place, 2); /* late, but here: it is not its own stale head */
     ASSERT_QUEUE(two);
     assert_left(two, WAIT_MS);
-    server_integer(server, "ZADD " TIMES " %lld %s", (long long)(server_ms() + 60000), two);
+    set_left(two, 60000);
     assert_stands(&side, place, 2);
-    assert_left(two, 60000); /* never lowered */
+    assert_left(two, WAIT_MS); /* nobody stands before it for whom it would need more */
     place_close(&side, place);
 }
 
@@ -322,82 +190,6 @@ static void halves_are_mended(void **state)
     place_close(&side, place);
 }
 
-/* ===== Among waiters of Redisson ===== */
-
-static void behind_a_waiter_of_redisson(void **state)
-{
-    (void)state;
-    struct pawl__place *place = fair_open(&side);
-    acquire(&side, place, 1);
-    put_waiter(JAVA, 30000 + JAVA_WAIT_MS);
-    assert_stands(&side, place, 2);
-    assert_stands(&side, place, 3);
-    const char *const two = owner_of(&side, 2);
-    const char *const three = owner_of(&side, 3);
-    ASSERT_QUEUE(JAVA, two, three);
-    assert_left(two, 30000 + JAVA_WAIT_MS + WAIT_MS);
-    assert_left(three, 30000 + JAVA_WAIT_MS + 2 * WAIT_MS);
-
-    /* It gets the lock: what it takes off is what it had put on. */
-    free(server_command(server, "LPOP " QUEUE));
-    free(server_command(server, "ZREM " TIMES " " JAVA));
-    free(server_command(server, "ZINCRBY " TIMES " -300000 %s", two));
-    free(server_command(server, "ZINCRBY " TIMES " -300000 %s", three));
-    assert_left(two, 30000 + WAIT_MS);
-    assert_answer(&side, place, PAWL__OP_RELEASE, 1, PAWL__DONE);
-    struct call call;
-    assert_int_equal(stand(&side, &call, place, 2), PAWL__DONE);
-    ASSERT_QUEUE(three);
-    assert_left(three, 30000 + WAIT_MS); /* and so do we */
-    place_close(&side, place);
-}
-
-static void before_a_waiter_of_redisson(void **state)
-{
-    (void)state;
-    struct pawl__place *place = fair_open(&side);
-    acquire(&side, place, 1);
-    assert_stands(&side, place, 2);
-    put_waiter(JAVA, WAIT_MS + JAVA_WAIT_MS);
-    assert_answer(&side, place, PAWL__OP_RELEASE, 1, PAWL__DONE);
-    struct call call;
-    assert_int_equal(stand(&side, &call, place, 2), PAWL__DONE);
-    ASSERT_QUEUE(JAVA);
-    assert_left(JAVA, WAIT_MS + JAVA_WAIT_MS); /* all that it needs */
-    assert_answer(&side, place, PAWL__OP_RELEASE, 2, PAWL__DONE);
-    const int64_t hint_us = assert_stands(&side, place, 3); /* it is Redisson's turn */
-    assert_true(hint_us > 0 && hint_us <= 1000000);
-    assert_free(true);
-    place_close(&side, place);
-}
-
-/* Who leaves takes back only from those behind, and from nobody what it needs to live. */
-static void giving_up_in_the_middle(void **state)
-{
-    (void)state;
-    struct pawl__place *place = fair_open(&side);
-    acquire(&side, place, 1);
-    put_waiter(JAVA, JAVA_WAIT_MS);
-    for (uint64_t id = 2; id <= 4; id++) {
-        assert_stands(&side, place, id);
-    }
-    const char *const two = owner_of(&side, 2);
-    const char *const four = owner_of(&side, 4);
-    server_integer(server, "ZADD " TIMES " %lld %s", (long long)(server_ms() + WAIT_MS), four);
-    put_waiter(DEAD, JAVA_WAIT_MS + 10 * WAIT_MS);
-    assert_answer(&side, place, PAWL__OP_RELEASE, 3, PAWL__GONE);
-    ASSERT_QUEUE(JAVA, two, four, DEAD);
-    assert_left(JAVA, JAVA_WAIT_MS);
-    assert_left(two, JAVA_WAIT_MS + WAIT_MS);
-    assert_left(four, WAIT_MS);
-    assert_left(DEAD, JAVA_WAIT_MS + 9 * WAIT_MS);
-    assert_answer(&side, place, PAWL__OP_RELEASE, 3, PAWL__GONE); /* again: nothing changes */
-    ASSERT_QUEUE(JAVA, two, four, DEAD);
-    assert_left(DEAD, JAVA_WAIT_MS + 9 * WAIT_MS);
-    assert_answer(&side, place, PAWL__OP_VERIFY, 1, PAWL__DONE);
-    place_close(&side, place);
-}
-
 /* ===== Who is told ===== */
 
 static void only_the_head_is_told(void **state)
@@ -414,13 +206,13 @@ static void only_the_head_is_told(void **state)
     struct call call;
     assert_int_equal(ask(&side, &call, place, PAWL__OP_RELEASE, 1), PAWL__DONE);
     assert_true(call.op.others);
-    assert_heard(java, JAVA);
-    assert_silent(dead);
+    assert_told(java, JAVA);
+    assert_not_told(dead);
 
     /* Who gives up without having been first tells nobody. */
     assert_stands(&side, place, 3);
     assert_answer(&side, place, PAWL__OP_RELEASE, 3, PAWL__GONE);
-    assert_silent(java);
+    assert_not_told(java);
     close(dead);
     close(java);
     place_close(&side, place);
@@ -437,9 +229,9 @@ static void head_that_gives_up_tells_the_next(void **state)
     struct call call;
     assert_int_equal(ask(&side, &call, place, PAWL__OP_RELEASE, 1), PAWL__DONE);
     assert_false(call.op.others); /* the turn is our own */
-    assert_silent(java);
+    assert_not_told(java);
     assert_answer(&side, place, PAWL__OP_RELEASE, 2, PAWL__GONE);
-    assert_heard(java, JAVA);
+    assert_told(java, JAVA);
     ASSERT_QUEUE(JAVA);
 
     /* While somebody holds, giving up is nobody's turn. */
@@ -448,7 +240,7 @@ static void head_that_gives_up_tells_the_next(void **state)
     server_integer(
         server, "ZADD " TIMES " %lld %s", (long long)(server_ms() + 9999), owner_of(&side, 5));
     assert_answer(&side, place, PAWL__OP_RELEASE, 5, PAWL__GONE);
-    assert_silent(java);
+    assert_not_told(java);
     ASSERT_QUEUE(JAVA);
     close(java);
     place_close(&side, place);
@@ -464,7 +256,7 @@ static void break_tells_the_head(void **state)
     put_waiter(JAVA, JAVA_WAIT_MS);
     const int java = subscriber(JAVA);
     assert_answer(&side, place, PAWL__OP_BREAK, 0, PAWL__DONE);
-    assert_heard(java, JAVA);
+    assert_told(java, JAVA);
     assert_free(true);
     ASSERT_QUEUE(JAVA);
     close(java);
@@ -529,9 +321,6 @@ int main(void)
         CASE(dead_head_blocks_until_its_time),
         CASE(many_dead_are_gone_at_once),
         CASE(halves_are_mended),
-        CASE(behind_a_waiter_of_redisson),
-        CASE(before_a_waiter_of_redisson),
-        CASE(giving_up_in_the_middle),
         CASE(only_the_head_is_told),
         CASE(head_that_gives_up_tells_the_next),
         CASE(break_tells_the_head),

@@ -30,8 +30,8 @@ void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int6
     head_init(&commands->break_up, &pawl__script_break, 1, 1);
     head_init(&commands->raise, &pawl__script_raise, 1, 2);
     pawl__family_scripts_init(commands->families);
-    head_init(&commands->acquire_fair, &pawl__script_acquire_fair, 4, 6);
-    head_init(&commands->release_fair, &pawl__script_release_fair, 3, 3);
+    head_init(&commands->acquire_fair, &pawl__script_acquire_fair, 4, 7);
+    head_init(&commands->release_fair, &pawl__script_release_fair, 3, 2);
     head_init(&commands->break_fair, &pawl__script_break_fair, 3, 1);
 }
 

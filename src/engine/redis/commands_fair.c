@@ -17,7 +17,7 @@ static bool put_acquire(const struct pawl__commands *commands, struct pawl__buff
 {
     const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
     char *at =
-        begin(out, &commands->acquire_fair, &pawl__script_acquire_fair, whole, rest_size(place, 4));
+        begin(out, &commands->acquire_fair, &pawl__script_acquire_fair, whole, rest_size(place, 5));
     if (at == NULL) {
         return false;
     }
@@ -28,7 +28,8 @@ static bool put_acquire(const struct pawl__commands *commands, struct pawl__buff
     at = write_number(at, commands->token_ttl_s);
     at = write_number(at, commands->token_floor);
     at = write_number(at, PAWL__FAIR_WAIT_MS);
-    return finish(out, write_number(at, op->queue ? 1 : 0));
+    at = write_number(at, op->queue ? 1 : 0);
+    return finish(out, write_key(at, place, KEY_CHANNEL));
 }
 
 static bool put_release(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -42,8 +43,7 @@ static bool put_release(const struct pawl__commands *commands, struct pawl__buff
     }
     at = write_keys(at, place);
     at = write_key(at, place, KEY_CHANNEL);
-    at = write_owner(at, commands, op->id);
-    return finish(out, write_number(at, PAWL__FAIR_WAIT_MS));
+    return finish(out, write_owner(at, commands, op->id));
 }
 
 static bool put_break(const struct pawl__commands *commands, struct pawl__buffer *out,

@@ -177,6 +177,80 @@ static void a_dead_waiter_of_java_is_passed_over(void **state)
     assert_nobody_queues("dead-j");
 }
 
+/* For how long the first in the queue still counts as alive. */
+static int64_t first_left_ms(const char *name)
+{
+    char *first = server_command(server, "LINDEX " QUEUE " 0", name);
+    char *time = server_command(server, "TIME");
+    const int64_t left = server_integer(server, "ZSCORE " TIMEOUTS " %s", name, first) -
+                         strtoll(time, NULL, 10) * 1000;
+    free(first);
+    free(time);
+    return left;
+}
+
+/* Java waits for longer than the lease that it saw and a waiter of ours together live, gets the
+ * lock and gives it back at once. What it takes off the times of the others then throws nobody out.
+ */
+static void a_long_wait_costs_no_place(void **state)
+{
+    (void)state;
+    enum { SHORT_MS = 1500, WAITERS = 3, JAVA_WAIT_MS = 300000, OURS_MS = 5000 };
+    pawl_lock *first = own_kind(open_client(server_url(server), NULL), "long", PAWL_FAIR, SHORT_MS);
+    ASSERT_OK(pawl_lock_acquire(first, PAWL_TRY));
+    const unsigned waiting = peer_ask(java, "T1", "fair long lock %d", LONG_MS);
+    WAIT_UNTIL(server_integer(server, "LLEN " QUEUE, "long") == 1, PATIENCE_MS);
+    pawl_lock *locks[WAITERS];
+    struct caller *callers[WAITERS];
+    for (int i = 0; i < WAITERS; i++) {
+        const int64_t before = scripts_run();
+        locks[i] = open_fair(open_client(server_url(server), NULL), "long");
+        callers[i] = caller_start(locks[i], LONG_MS);
+        await_queue("long", i + 2, before);
+    }
+    WAIT_UNTIL(first_left_ms("long") < JAVA_WAIT_MS - OURS_MS - 1000, 2 * PATIENCE_MS);
+    ASSERT_OK(pawl_lock_release(first));
+    PEER_ANSWERS("ok", java, waiting, WOKEN_MS);
+    PEER_SAYS("ok", java, "T1", "fair long unlock");
+    for (int i = 0; i < WAITERS; i++) {
+        ASSERT_OK(caller_end(callers[i], NULL));
+        assert_int_equal(server_integer(server, "LLEN " QUEUE, "long"), WAITERS - 1 - i);
+        ASSERT_OK(pawl_lock_release(locks[i]));
+    }
+    assert_nobody_queues("long");
+}
+
+/* One of ours is killed between two of Java, the second of which sleeps for as long as ours seemed
+ * to live, with Redisson 3.31 for five minutes. Another one of ours sees that it has died, and
+ * tells who comes next. */
+static void a_dead_waiter_between_two_of_java(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(server_url(server), NULL);
+    pawl_lock *first = open_fair(client, "between");
+    ASSERT_OK(pawl_lock_acquire(first, PAWL_TRY));
+    const unsigned waiting = peer_ask(java, "T1", "fair between lock %d", LONG_MS);
+    WAIT_UNTIL(server_integer(server, "LLEN " QUEUE, "between") == 1, PATIENCE_MS);
+    struct child *victim = start_victim("between", PAWL_FAIR, LONG_MS, LONG_MS);
+    WAIT_UNTIL(server_integer(server, "LLEN " QUEUE, "between") == 2, PATIENCE_MS);
+    const int64_t asked = scripts_run();
+    const unsigned behind = peer_ask(java, "T2", "fair between lock %d", LONG_MS);
+    await_queue("between", 3, asked);
+    pawl_lock *last = open_fair(client, "between");
+    struct caller *caller = caller_start(last, LONG_MS);
+    WAIT_UNTIL(server_integer(server, "LLEN " QUEUE, "between") == 4, PATIENCE_MS);
+    kill_victim(victim);
+    ASSERT_OK(pawl_lock_release(first));
+    PEER_ANSWERS("ok", java, waiting, WOKEN_MS);
+    PEER_SAYS("ok", java, "T1", "fair between unlock");
+    PEER_ANSWERS("ok", java, behind, PATIENCE_MS);
+    assert_true(caller_is_waiting(caller));
+    PEER_SAYS("ok", java, "T2", "fair between unlock");
+    ASSERT_OK(caller_end(caller, NULL));
+    ASSERT_OK(pawl_lock_release(last));
+    assert_nobody_queues("between");
+}
+
 /* Of one name they exclude each other, whatever becomes of the order. */
 static void fair_and_ordinary_locks_exclude_each_other(void **state)
 {
@@ -205,6 +279,8 @@ int run_fair_cases(void)
         INTEROP_CASE(who_gives_up_leaves_the_queue),
         INTEROP_CASE(a_dead_waiter_of_ours_is_passed_over),
         INTEROP_CASE(a_dead_waiter_of_java_is_passed_over),
+        INTEROP_CASE(a_long_wait_costs_no_place),
+        INTEROP_CASE(a_dead_waiter_between_two_of_java),
         INTEROP_CASE(fair_and_ordinary_locks_exclude_each_other),
         INTEROP_CASE(no_update_is_lost_in_the_queue),
     };

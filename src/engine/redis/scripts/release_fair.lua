@@ -4,8 +4,7 @@
 -- or not. If the lock is free then, tell whose turn it is, and nobody else.
 --
 -- KEYS   1 the lock, 2 the queue, 3 when who counts as dead
--- ARGV   1 the channel, to which the owner string of who is told is added, 2 the owner string,
---        3 how long a waiter of ours is believed to live without a word in ms
+-- ARGV   1 the channel, to which the owner string of who is told is added, 2 the owner string
 -- Result 0     the tenure did not hold it
 --        n > 0 released; n - 1 subscribers of other clients heard of it
 --
@@ -14,7 +13,7 @@
 -- release that is done into an error. Who gives up without having been first has changed nothing
 -- for anybody, so nobody is told.
 local released = redis.call('HDEL', KEYS[1], ARGV[2])
-local queue, timeouts, owner, wait = KEYS[2], KEYS[3], ARGV[2], tonumber(ARGV[3])
+local queue, timeouts, owner = KEYS[2], KEYS[3], ARGV[2]
 local heard = 0
 pcall(function()
     local first = redis.call('LINDEX', queue, 0)
@@ -22,8 +21,8 @@ pcall(function()
         return
     end
 --include queue
---include leave
-    leave(owner)
+    redis.call('ZREM', timeouts, owner)
+    redis.call('LREM', queue, 0, owner)
     local head = redis.call('PTTL', KEYS[1]) == -2 and purge()
     if head and (released == 1 or head ~= first) then
         local count = redis.pcall('PUBLISH', ARGV[1] .. ':' .. head, '0')
