@@ -10,6 +10,7 @@
  *   quorum_vote.c    arithmetic: majorities, deadlines, pauses
  *   quorum_panel.c   asking all nodes the same, and waiting for as many answers as it takes
  *   quorum_round.c   what is asked: to grant, to raise the token, to let go, to extend
+ *   quorum_parts.c   which of the nodes' grants count for a hold, and since when
  *   quorum_call.c    the calls: who holds, who re-enters, who is next in this process
  *   quorum_worker.c  the thread that watches over a hold, heals it, and calls back
  *   quorum_async.c   asynchronous calls, and the thread that runs them
@@ -36,8 +37,11 @@ struct pawl__ballot {
     struct pawl__request request;
     struct pawl__panel *panel;
     struct pawl__node *node;
-    bool out;  /* with the node; guarded by the panel's mutex */
-    bool lent; /* inside the client: it cannot be closed meanwhile */
+    bool out;     /* with the node; guarded by the panel's mutex */
+    bool lent;    /* inside the client: it cannot be closed meanwhile */
+    bool nudges;  /* its answer has the worker look */
+    bool pending; /* it has granted it, but is still being looked at: the vote is open */
+    bool apart;   /* what was asked is no part of the hold: its vote is no, whatever it says */
     int64_t asked_us;
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
@@ -60,8 +64,9 @@ struct pawl__standing {
     bool reviewed;    /* the rest is known for this run */
     bool durable;     /* it forgets nothing when it restarts; for sentences */
     int64_t votes_us; /* not before */
-    bool twin;        /* it is the same server as another one */
-    bool told;        /* the user was warned */
+    bool replica;
+    bool told;    /* the user was warned */
+    uint64_t met; /* its place in the order in which runs were met; 0: none was */
 };
 
 struct pawl__node {
@@ -70,7 +75,11 @@ struct pawl__node {
     struct pawl_lock *lock;
     char where[80]; /* for sentences */
     struct pawl__standing standing;
-    _Atomic uint64_t counted_id; /* the tenure that was found to count */
+    _Atomic uint64_t counted_id; /* the tenure that the guard lets count */
+    _Atomic uint64_t part_id;    /* the tenure that is part of the hold; 0: none */
+    _Atomic int64_t granted_us;  /* when the last acquire was answered; NEVER: not yet */
+    uint64_t newcomer_id;        /* a tenure that is none yet; guarded by the quorum's mutex, */
+    int64_t newcomer_us;         /* since when it is known */
 };
 
 /* One owner's time with the lock. */
@@ -149,6 +158,8 @@ struct pawl__quorum {
     uint64_t wave;           /* counts cancellations */
     uint64_t asking;         /* the handle's own acquires under way */
     struct pawl__quorum_hold *held;
+    int64_t began_us;       /* it */
+    int64_t doubt_us;       /* all of its parts are to be proven since then; 0: no doubt */
     struct pawl__list lost; /* holds that their owners have yet to release */
     struct pawl__random random;
     int64_t heard_us;    /* when a majority last answered, or a hold last ended */
@@ -174,6 +185,7 @@ struct pawl__quorum {
 
     pthread_mutex_t guard_mutex;
     /* Guarded by it. */
+    uint64_t met; /* runs of servers so far */
     pthread_t reviewer;
     bool reviewer_started;
     bool reviewing;
@@ -216,6 +228,9 @@ enum pawl__verdict_now pawl__panel_wait(struct pawl__panel *panel, bool all, int
 /* Turn what was answered into votes; `open_out`: something is still out. */
 enum pawl__verdict_now pawl__panel_judge(struct pawl__panel *panel, bool *open_out);
 
+/* It is undecided, but only because servers that have granted it are still being looked at. */
+bool pawl__panel_is_pending(const struct pawl__panel *panel);
+
 /* Let go of the clients. What is still out goes on in the background. */
 void pawl__panel_end(struct pawl__panel *panel);
 
@@ -225,6 +240,7 @@ void pawl__panel_votes(const struct pawl__panel *panel, enum pawl__vote votes[PA
 /* One node's hold by the clock. False: none; *lost_out: one that is lost has to be released. */
 struct pawl__node_hold {
     int64_t deadline_us;
+    int64_t proven_us; /* it was there at that time, or later */
     uint64_t token;
     uint64_t id;
 };
@@ -251,8 +267,20 @@ void pawl__round_sweep(struct pawl__quorum *quorum);
 /* Ask those for it that do not have it, without waiting. Mutex held. */
 void pawl__round_heal(struct pawl__quorum *quorum);
 
-/* Until when a majority holds, as the nodes know it; 0: none does. */
-int64_t pawl__quorum_until(struct pawl__quorum *quorum);
+/* quorum_parts.c; mutex held. */
+
+/* A majority has granted it: what is held at the nodes now are the parts of the hold. */
+void pawl__parts_begin(struct pawl__quorum *quorum, int64_t now_us);
+
+/* Until when a majority of the parts holds; 0: none does. */
+int64_t pawl__parts_until(struct pawl__quorum *quorum);
+
+/* Have all parts proven that were not since the last doubt, without waiting. Nobody has the turn.
+ */
+void pawl__parts_confirm(struct pawl__quorum *quorum);
+
+/* Whether this tenure is a part. The mutex need not be held. */
+bool pawl__part_is(const struct pawl__node *node, uint64_t id);
 
 /* quorum_call.c */
 
@@ -298,11 +326,20 @@ void pawl__async_deliver(struct pawl__quorum *quorum, struct pawl__quorum_async 
 
 /* quorum_guard.c; the quorum's mutex may be held, a client's not. */
 
+enum pawl__admission {
+    PAWL__ADMITTED,
+    PAWL__IN_REVIEW, /* it is being looked at; the panel's waiter is nudged when that is done */
+    PAWL__BARRED
+};
+
 /* May this node vote now? Never waits. */
-bool pawl__guard_admits(struct pawl__node *node);
+enum pawl__admission pawl__guard_admits(struct pawl__node *node);
 
 /* Does this tenure of the node count? It does from when on the node was found fit to vote. */
-bool pawl__guard_counts(struct pawl__node *node, uint64_t id);
+enum pawl__admission pawl__guard_counts(struct pawl__node *node, uint64_t id);
+
+/* It is the same server as another one that was met before it. */
+bool pawl__guard_is_twin(const struct pawl__node *node);
 
 /* Why a node does not vote. */
 void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);

@@ -14,6 +14,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define FIRST_LOOK_US 100000 /* after a hold began, at what came later than the majority */
+
 /* A caller that waits for its turn. */
 struct in_line {
     struct pawl__list node;
@@ -76,7 +78,7 @@ int64_t pawl__quorum_judge(struct pawl__quorum *quorum, int64_t now_us)
         return 0;
     }
     /* A part that was asked for again has a limit of its own, which is later than the hold's. */
-    const int64_t until_us = pawl__min64(pawl__quorum_until(quorum), hold->limit_us);
+    const int64_t until_us = pawl__min64(pawl__parts_until(quorum), hold->limit_us);
     if (until_us > now_us) {
         hold->until_us = until_us;
         return until_us;
@@ -365,8 +367,9 @@ static pawl_status claim(struct pawl__quorum *quorum, const struct pawl__quorum_
         hold->until_us = now_us;
         hold->limit_us =
             quorum->max_hold_us > 0 ? pawl__later(now_us, quorum->max_hold_us) : PAWL__NEVER;
+        pawl__parts_begin(quorum, now_us);
         const int64_t until_us = pawl__quorum_judge(quorum, now_us);
-        quorum->heal_us = quorum->renew ? pawl__later(now_us, quorum->lease_us / 10) : PAWL__NEVER;
+        quorum->heal_us = now_us + pawl__min64(quorum->lease_us / 10, FIRST_LOOK_US);
         pawl__worker_wake(quorum, pawl__min64(until_us - quorum->risk_us, quorum->heal_us));
     } else {
         pawl__free(hold);

@@ -16,9 +16,12 @@
  *
  * Who a server is, its connection knows from its greeting: pawl__guard_admits() asks that on every
  * vote and waits for nothing. A run that is new is reviewed: at open by the caller, later by a
- * thread that exists for as long as that takes. Until then the node does not vote. Since the
- * connection may have been made anew between the question and the grant, a grant is checked
- * again before it counts.
+ * thread that exists for as long as that takes. Until then its vote is pending: it is asked, and
+ * what it grants counts, or is taken back, when the review is over. Since the connection may have
+ * been made anew between the question and the grant, a grant is checked again before it counts.
+ *
+ * Whatever the setting: one server has one vote, by whichever of its names it was met first, and a
+ * replica has none. At open they are refused; a client that is lazy meets its server later.
  *
  * The guard's mutex is taken after the quorum's and before a client's. */
 #include "compound/quorum.h"
@@ -30,6 +33,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MARGIN_S 3          /* another process may find it younger: uptimes are whole seconds */
 #define DATA_NOTE "durable" /* since when a server has kept everything */
 
 /* Who the server of this node is. False: not known. */
@@ -44,38 +48,95 @@ static bool identify(const struct pawl__node *node, struct pawl__server_identity
     return known;
 }
 
+/* ===== Who is there; guard's mutex held ===== */
+
+/* A run that was not there before is to be reviewed. */
+static void meet(struct pawl__node *node, const struct pawl__server_identity *identity)
+{
+    struct pawl__standing *standing = &node->standing;
+    if (strcmp(standing->run_id, identity->run_id) != 0) {
+        *standing = (struct pawl__standing){.met = ++node->quorum->met};
+        memcpy(standing->run_id, identity->run_id, sizeof standing->run_id);
+    }
+    standing->replica = identity->replica;
+}
+
+/* Another node that is the same server, and was met before this one, which therefore has no vote.
+ * NULL: there is none. */
+static const struct pawl__node *twin_of(const struct pawl__node *node)
+{
+    const struct pawl__quorum *quorum = node->quorum;
+    const struct pawl__standing *standing = &node->standing;
+    for (size_t i = 0; i < quorum->count && standing->met > 0; i++) {
+        const struct pawl__standing *other = &quorum->nodes[i].standing;
+        if (other->met > 0 && other->met < standing->met &&
+            strcmp(other->run_id, standing->run_id) == 0) {
+            return &quorum->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+bool pawl__guard_is_twin(const struct pawl__node *node)
+{
+    pthread_mutex_lock(&node->quorum->guard_mutex);
+    const bool twin = twin_of(node) != NULL;
+    pthread_mutex_unlock(&node->quorum->guard_mutex);
+    return twin;
+}
+
+/* The runs that were met so far are no majority: nothing can be decided yet, and those that will be
+ * met in a moment know of them. */
+static bool are_too_few(const struct pawl__quorum *quorum)
+{
+    size_t met = 0;
+    for (size_t i = 0; i < quorum->count; i++) {
+        met += quorum->nodes[i].standing.met > 0 ? 1 : 0;
+    }
+    return met < pawl__majority(quorum->count);
+}
+
 /* ===== Voting ===== */
 
-/* Guard's mutex held. */
-static void describe(const struct pawl__standing *standing, char *out, size_t size)
+/* Why it does not vote, and what to do about it. Guard's mutex held. */
+static void describe(const struct pawl__node *node, bool advise, char *out, size_t size)
 {
+    const struct pawl__standing *standing = &node->standing;
+    const struct pawl__node *twin = twin_of(node);
     const int64_t left_us = standing->votes_us - pawl__now_us();
     const long long seconds = left_us / 1000000 + 1;
-    if (!standing->reviewed) {
-        snprintf(out, size, "has restarted, and is being looked at");
-    } else if (standing->twin) {
-        snprintf(out, size, "is the same server as another one of the quorum");
+    char advice[80] = "";
+    if (advise) {
+        snprintf(advice, sizeof advice, "; wait for it (wait_ms, or pawl run -w %lld)",
+            seconds + MARGIN_S);
+    }
+    if (twin != NULL) {
+        snprintf(out, size, "is the same server as another one of the quorum (%s)", twin->where);
+    } else if (standing->replica) {
+        snprintf(out, size, "is a replica");
+    } else if (!standing->reviewed && are_too_few(node->quorum)) {
+        snprintf(out, size, "has answered, but too few others have");
+    } else if (!standing->reviewed) {
+        snprintf(out, size, "is new here, and being looked at%s",
+            advise ? "; ask again, or wait (wait_ms, or pawl run -w 5)" : "");
     } else if (left_us > 0 && standing->durable) {
         snprintf(out, size,
             "is durable, but its data is new, so holds may be forgotten, and it does not vote for "
-            "%lld s more (it would with restart_guard 'warn' of the lock's options in C)",
-            seconds);
+            "%lld s more%s",
+            seconds, advice);
     } else if (left_us > 0) {
         snprintf(out, size,
-            "has restarted and may have forgotten holds, so it does not vote for %lld s more (it "
-            "would with appendfsync always, with ?durable=1 in its URL, or, in C, with "
-            "restart_guard "
-            "'warn')",
-            seconds);
+            "has restarted and may have forgotten holds, so it does not vote for %lld s more%s",
+            seconds, advice);
     } else {
-        snprintf(out, size, "is a replica");
+        snprintf(out, size, "may vote by now; ask again");
     }
 }
 
 void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size)
 {
     pthread_mutex_lock(&node->quorum->guard_mutex);
-    describe(&node->standing, out, size);
+    describe(node, true, out, size);
     pthread_mutex_unlock(&node->quorum->guard_mutex);
 }
 
@@ -91,6 +152,7 @@ static void *review_later(void *arg)
     pawl__guard_review(quorum);
     pthread_mutex_lock(&quorum->guard_mutex);
     quorum->reviewing = false;
+    pawl__waiter_nudge(&quorum->panel.waiter); /* who has asked meanwhile, and waits for this */
     pthread_mutex_unlock(&quorum->guard_mutex);
     return NULL;
 }
@@ -98,7 +160,7 @@ static void *review_later(void *arg)
 /* Guard's mutex held. The thread before has finished, or is just about to. */
 static void start_review(struct pawl__quorum *quorum)
 {
-    if (quorum->reviewing || quorum->review_ended) {
+    if (quorum->reviewing || quorum->review_ended || are_too_few(quorum)) {
         return;
     }
     if (quorum->reviewer_started) {
@@ -110,61 +172,67 @@ static void start_review(struct pawl__quorum *quorum)
     quorum->reviewing = quorum->reviewer_started;
 }
 
-/* Guard's mutex held. */
-static bool may_vote(
-    struct pawl__node *node, const struct pawl__server_identity *identity, int64_t now_us)
-{
-    struct pawl__standing *standing = &node->standing;
-    if (strcmp(standing->run_id, identity->run_id) != 0) {
-        *standing = (struct pawl__standing){0};
-        memcpy(standing->run_id, identity->run_id, sizeof standing->run_id);
-    }
-    if (!standing->reviewed) {
-        start_review(node->quorum);
-        return false;
-    }
-    return !standing->twin && !identity->replica && now_us >= standing->votes_us;
-}
-
-/* A node that would be barred votes all the same, and that is told once for each run. */
-static bool only_warned(struct pawl__node *node)
+/* Told once for each run. Guard's mutex held. */
+static void tell(struct pawl__node *node, const char *consequence)
 {
     char sentence[400];
     char words[200];
-    if (node->quorum->guard != PAWL_GUARD_WARN) {
-        return false;
-    }
-    if (node->standing.reviewed && !node->standing.told) {
+    if (!node->standing.told) {
         node->standing.told = true;
-        describe(&node->standing, words, sizeof words);
-        snprintf(sentence, sizeof sentence, "%s %s, but is let vote: restart_guard is 'warn'",
-            node->where, words);
+        describe(node, false, words, sizeof words);
+        snprintf(sentence, sizeof sentence, "%s %s, %s", node->where, words, consequence);
         warn(node->quorum, sentence);
     }
-    return !node->standing.twin;
 }
 
-bool pawl__guard_admits(struct pawl__node *node)
+/* By how long it has been there. Guard's mutex held. */
+static enum pawl__admission admit(struct pawl__node *node, int64_t now_us)
+{
+    const struct pawl__standing *standing = &node->standing;
+    const bool only_warned = node->quorum->guard == PAWL_GUARD_WARN;
+    if (!standing->reviewed) {
+        start_review(node->quorum);
+        return only_warned ? PAWL__ADMITTED : PAWL__IN_REVIEW;
+    }
+    if (now_us >= standing->votes_us) {
+        return PAWL__ADMITTED;
+    }
+    if (only_warned) {
+        tell(node, "but is let vote: restart_guard is 'warn'");
+    }
+    return only_warned ? PAWL__ADMITTED : PAWL__BARRED;
+}
+
+enum pawl__admission pawl__guard_admits(struct pawl__node *node)
 {
     struct pawl__quorum *quorum = node->quorum;
     struct pawl__server_identity identity;
+    enum pawl__admission admission = PAWL__ADMITTED;
     /* A server that has not been met yet is asked, and met by that. One that does not say who it is
      * (INFO is denied) cannot be guarded; its client has warned of that. */
-    if (quorum->guard == PAWL_GUARD_OFF || !identify(node, &identity)) {
-        return true;
+    if (!identify(node, &identity)) {
+        return admission;
     }
     pthread_mutex_lock(&quorum->guard_mutex);
-    const bool admitted = may_vote(node, &identity, pawl__now_us()) || only_warned(node);
+    meet(node, &identity);
+    if (identity.replica || twin_of(node) != NULL) { /* whatever the setting */
+        tell(node, "and does not vote; each must be a server of its own");
+        admission = PAWL__BARRED;
+    } else if (quorum->guard != PAWL_GUARD_OFF) {
+        admission = admit(node, pawl__now_us());
+    }
     pthread_mutex_unlock(&quorum->guard_mutex);
-    return admitted;
+    return admission;
 }
 
-bool pawl__guard_counts(struct pawl__node *node, uint64_t id)
+enum pawl__admission pawl__guard_counts(struct pawl__node *node, uint64_t id)
 {
-    if (node->counted_id != id) {
-        node->counted_id = pawl__guard_admits(node) ? id : 0;
+    if (node->counted_id == id) {
+        return PAWL__ADMITTED;
     }
-    return node->counted_id == id;
+    const enum pawl__admission admission = pawl__guard_admits(node);
+    node->counted_id = admission == PAWL__ADMITTED ? id : 0;
+    return admission;
 }
 
 /* ===== Reviewing ===== */
@@ -174,7 +242,7 @@ struct review {
     bool wanted;
     bool known;
     bool durable;
-    bool twin;
+    const struct pawl__node *twin;
     int64_t age_us; /* < 0: nobody has noted it */
     struct pawl__server_identity identity;
 };
@@ -196,21 +264,18 @@ static void take_stock(struct pawl__quorum *quorum, struct review reviews[PAWL__
         review->age_us = -1;
         review->known = identify(node, &review->identity);
         pthread_mutex_lock(&quorum->guard_mutex);
-        review->wanted =
-            review->known && (!node->standing.reviewed ||
-                                 strcmp(node->standing.run_id, review->identity.run_id) != 0);
-        pthread_mutex_unlock(&quorum->guard_mutex);
-        for (size_t other = 0; other < i && review->known; other++) {
-            review->twin =
-                review->twin || (reviews[other].known && strcmp(reviews[other].identity.run_id,
-                                                             review->identity.run_id) == 0);
+        if (review->known) {
+            meet(node, &review->identity);
+            review->wanted = !node->standing.reviewed;
+            review->twin = twin_of(node);
         }
+        pthread_mutex_unlock(&quorum->guard_mutex);
     }
 }
 
 static bool needs_notes(const struct review *review)
 {
-    return review->wanted && !review->twin;
+    return review->wanted && review->twin == NULL;
 }
 
 /* What one server knows of the others, and of its own data; with `noting` it also learns. */
@@ -263,12 +328,10 @@ static void write_down(struct pawl__quorum *quorum, const struct review reviews[
     for (size_t i = 0; i < quorum->count; i++) {
         struct pawl__standing *standing = &quorum->nodes[i].standing;
         const struct review *review = &reviews[i];
-        if (review->wanted) {
-            *standing = (struct pawl__standing){.reviewed = true,
-                .durable = review->durable,
-                .twin = review->twin,
-                .votes_us = now_us + pawl__quarantine_us(review->age_us, quorum->max_lease_us)};
-            memcpy(standing->run_id, review->identity.run_id, sizeof standing->run_id);
+        if (review->wanted && strcmp(standing->run_id, review->identity.run_id) == 0) {
+            standing->reviewed = true;
+            standing->durable = review->durable;
+            standing->votes_us = now_us + pawl__quarantine_us(review->age_us, quorum->max_lease_us);
         }
     }
     pthread_mutex_unlock(&quorum->guard_mutex);
@@ -305,18 +368,18 @@ pawl_status pawl__guard_review(struct pawl__quorum *quorum)
     }
     for (size_t i = 0; i < quorum->count; i++) {
         const char *where = quorum->nodes[i].where;
-        if (reviews[i].twin) {
+        if (reviews[i].twin != NULL) {
             pawl__fail(PAWL_INVALID,
-                "%s is the same server as another one of the quorum; each must be a server of its "
-                "own",
-                where);
+                "%s is the same server as another one of the quorum (%s); each must be a server of "
+                "its own",
+                where, reviews[i].twin->where);
         } else if (reviews[i].known && reviews[i].identity.replica) {
             pawl__fail(PAWL_REFUSED, "%s is a replica and cannot vote; name its master", where);
         } else {
             continue;
         }
         write_down(quorum, reviews);
-        return reviews[i].twin ? PAWL_INVALID : PAWL_REFUSED;
+        return reviews[i].twin != NULL ? PAWL_INVALID : PAWL_REFUSED;
     }
     write_down(quorum, reviews);
     return PAWL_OK;

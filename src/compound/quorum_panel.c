@@ -60,9 +60,16 @@ static void answered(struct pawl__request *request)
 {
     struct pawl__ballot *ballot = PAWL__CONTAINER(request, struct pawl__ballot, request);
     struct pawl__panel *panel = ballot->panel;
+    if (request->kind == PAWL__WANT_ACQUIRE) {
+        ballot->node->granted_us = pawl__now_us();
+    }
     pthread_mutex_lock(&panel->mutex);
     ballot->out = false;
     pawl__waiter_nudge(&panel->waiter);
+    if (ballot->nudges) {
+        ballot->nudges = false;
+        pawl__waiter_nudge(&ballot->node->quorum->alarm);
+    }
     pthread_mutex_unlock(&panel->mutex);
 }
 
@@ -91,6 +98,8 @@ void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind,
     *request = (struct pawl__request){
         .kind = kind, .handle = &lock->handle, .owner = lock->handle.owner, .hook = answered};
     ballot->vote = PAWL__VOTE_OPEN;
+    ballot->apart = false;
+    ballot->pending = false;
     if (!lend(ballot)) {
         ballot->vote = PAWL__VOTE_SILENT;
         request->status = PAWL_MISUSE;
@@ -101,6 +110,8 @@ void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind,
         request->lease_us = number;
     } else if (kind == PAWL__WANT_RAISE) {
         request->token = (uint64_t)number;
+    } else if (kind == PAWL__WANT_ACQUIRE) {
+        ballot->node->granted_us = PAWL__NEVER;
     } else if (kind == PAWL__WANT_INSPECT) {
         ballot->info = (pawl_lock_info){.size = sizeof ballot->info};
         request->info_out = &ballot->info;
@@ -140,6 +151,16 @@ static enum pawl__vote vote_of(const struct pawl__request *request)
     return PAWL__VOTE_SILENT;
 }
 
+static void judge_grant(struct pawl__ballot *ballot, enum pawl__admission admission)
+{
+    ballot->pending = admission == PAWL__IN_REVIEW;
+    if (admission == PAWL__IN_REVIEW) {
+        ballot->vote = PAWL__VOTE_OPEN;
+    } else if (admission == PAWL__BARRED) {
+        ballot->vote = PAWL__VOTE_BARRED; /* it has restarted since it was asked */
+    }
+}
+
 static void judge(struct pawl__ballot *ballot)
 {
     struct pawl__node_hold hold = {0};
@@ -155,8 +176,8 @@ static void judge(struct pawl__ballot *ballot)
         ballot->token = held ? hold.token : 0;
         if (!held) {
             ballot->vote = PAWL__VOTE_SILENT; /* it is over already */
-        } else if (!pawl__guard_counts(ballot->node, hold.id)) {
-            ballot->vote = PAWL__VOTE_BARRED; /* it has restarted since it was asked */
+        } else {
+            judge_grant(ballot, pawl__guard_counts(ballot->node, hold.id));
         }
     }
 }
@@ -177,6 +198,17 @@ enum pawl__verdict_now pawl__panel_judge(struct pawl__panel *panel, bool *open_o
     pawl__panel_votes(panel, votes);
     *open_out = pawl__votes_count(votes, panel->count, PAWL__VOTE_OPEN) > 0;
     return pawl__votes_judge(votes, panel->count);
+}
+
+bool pawl__panel_is_pending(const struct pawl__panel *panel)
+{
+    enum pawl__vote votes[PAWL__QUORUM_MAX];
+    for (size_t i = 0; i < panel->count; i++) {
+        const struct pawl__ballot *ballot = &panel->ballots[i];
+        const bool pending = ballot->vote == PAWL__VOTE_OPEN && ballot->pending;
+        votes[i] = pending ? PAWL__VOTE_YES : ballot->vote;
+    }
+    return pawl__votes_count(votes, panel->count, PAWL__VOTE_YES) >= pawl__majority(panel->count);
 }
 
 /* ===== Reading for all ===== */
@@ -309,7 +341,8 @@ bool pawl__node_look(struct pawl__node *node, struct pawl__node_hold *hold_out, 
     if (tenure != NULL) {
         held = tenure->state == PAWL__TENURE_HELD;
         *lost_out = !held;
-        *hold_out = (struct pawl__node_hold){tenure->deadline_us, tenure->token, tenure->id};
+        *hold_out = (struct pawl__node_hold){
+            tenure->deadline_us, tenure->proven_us, tenure->token, tenure->id};
     }
     pawl__client_unlock(client, false);
     pawl__call_leave(client);

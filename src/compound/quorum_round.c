@@ -16,14 +16,15 @@
 
 /* ===== What the nodes hold ===== */
 
-int64_t pawl__quorum_until(struct pawl__quorum *quorum)
+/* Until when a majority holds, as the nodes know it; 0: none does. Nothing is held yet. */
+static int64_t granted_until(struct pawl__quorum *quorum)
 {
     int64_t deadlines_us[PAWL__QUORUM_MAX] = {0};
     for (size_t i = 0; i < quorum->count; i++) {
         struct pawl__node_hold hold;
         bool lost = false;
         if (pawl__node_look(&quorum->nodes[i], &hold, &lost) &&
-            pawl__guard_counts(&quorum->nodes[i], hold.id)) {
+            pawl__guard_counts(&quorum->nodes[i], hold.id) == PAWL__ADMITTED) {
             deadlines_us[i] = hold.deadline_us;
         }
     }
@@ -63,17 +64,28 @@ void pawl__round_sweep(struct pawl__quorum *quorum)
     take_back(&quorum->panel);
 }
 
+/* Ask for something that is held. The answer counts if that is part of the hold. */
+static void ask_part(
+    struct pawl__ballot *ballot, enum pawl__request_kind kind, int64_t number, uint64_t id)
+{
+    pawl__ballot_ask(ballot, kind, number);
+    if (!pawl__part_is(ballot->node, id)) {
+        ballot->apart = true;
+        ballot->vote = PAWL__VOTE_NO;
+    }
+}
+
 /* A node that has counted less far than the hold's token is told, for the next time. */
 static void let_go_of(struct pawl__ballot *ballot, uint64_t token)
 {
-    struct pawl__node_hold hold;
+    struct pawl__node_hold hold = {0};
     bool lost = false;
     const bool held = pawl__node_look(ballot->node, &hold, &lost);
     if (held && hold.token < token && ballot->token < token) {
         ask_and_leave(ballot, PAWL__WANT_RAISE, (int64_t)token);
     }
     if (held || lost) {
-        pawl__ballot_ask(ballot, PAWL__WANT_RELEASE, 0);
+        ask_part(ballot, PAWL__WANT_RELEASE, 0, hold.id);
     } else {
         ballot->vote = PAWL__VOTE_NO;
         pawl__ballot_note(ballot, PAWL_NOT_HELD);
@@ -111,10 +123,10 @@ static void ask_all(struct pawl__quorum *quorum)
     struct pawl__panel *panel = &quorum->panel;
     for (size_t i = 0; i < panel->count; i++) {
         struct pawl__ballot *ballot = &panel->ballots[i];
-        if (pawl__guard_admits(ballot->node)) {
-            pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
-        } else {
+        if (pawl__guard_admits(ballot->node) == PAWL__BARRED) {
             ballot->vote = PAWL__VOTE_BARRED;
+        } else {
+            pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
         }
     }
 }
@@ -177,28 +189,62 @@ static bool agree_on_token(struct pawl__quorum *quorum, int64_t limit_us, uint64
            raise_tokens(quorum, limit_us, greatest);
 }
 
+/* Wait for a majority, and for what is still to be found out of those that would be one: the time
+ * of a round is for their answers. */
+static enum pawl__verdict_now await_claim(struct pawl__quorum *quorum, int64_t limit_us)
+{
+    struct pawl__panel *panel = &quorum->panel;
+    enum pawl__verdict_now verdict = pawl__panel_wait(panel, false, round_end(quorum, limit_us));
+    if (verdict == PAWL__UNDECIDED && pawl__panel_is_pending(panel)) {
+        const int64_t patience_us = pawl__later(pawl__now_us(), quorum->timeout_us);
+        verdict = pawl__panel_wait(panel, false, pawl__min64(patience_us, limit_us));
+    }
+    for (size_t i = 0; i < panel->count && verdict != PAWL__CARRIED; i++) {
+        struct pawl__ballot *ballot = &panel->ballots[i];
+        const bool pending = ballot->vote == PAWL__VOTE_OPEN && ballot->pending;
+        ballot->vote = pending ? PAWL__VOTE_BARRED : ballot->vote;
+    }
+    return verdict;
+}
+
+/* Only because a server is named twice there is no majority, as far as is known: who was not waited
+ * for might have said yes. Waiting does not help. */
+static bool is_short_of_twins(
+    const struct pawl__panel *panel, const enum pawl__vote votes[PAWL__QUORUM_MAX])
+{
+    bool twins = false;
+    for (size_t i = 0; i < panel->count; i++) {
+        twins =
+            twins || (votes[i] == PAWL__VOTE_BARRED && pawl__guard_is_twin(panel->ballots[i].node));
+    }
+    const size_t silent = pawl__votes_count(votes, panel->count, PAWL__VOTE_SILENT);
+    return twins && panel->count - silent >= pawl__majority(panel->count);
+}
+
 static pawl_status not_claimed(struct pawl__quorum *quorum)
 {
     const struct pawl__panel *panel = &quorum->panel;
     enum pawl__vote votes[PAWL__QUORUM_MAX];
     pawl__panel_votes(panel, votes);
-    const pawl_status status = pawl__votes_acquire_status(votes, panel->count);
+    pawl_status status = pawl__votes_acquire_status(votes, panel->count);
+    if (status != PAWL_BUSY && is_short_of_twins(panel, votes)) {
+        status = PAWL_INVALID;
+    }
     return pawl__quorum_fail_votes(quorum, panel, status, "no majority grants it");
 }
 
 pawl_status pawl__round_claim(struct pawl__quorum *quorum, int64_t limit_us, uint64_t *token_out)
 {
     struct pawl__panel *panel = &quorum->panel;
-    const int64_t deadline_us = round_end(quorum, limit_us);
     pawl__panel_begin(panel);
     ask_all(quorum);
     pawl_status status = PAWL_OK;
-    if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
+    if (await_claim(quorum, limit_us) != PAWL__CARRIED) {
         status = not_claimed(quorum);
     } else if (!agree_on_token(quorum, limit_us, token_out)) {
         status = pawl__quorum_fail_votes(
             quorum, panel, PAWL_UNAVAILABLE, "its token could not be written back to a majority");
-    } else if (pawl__quorum_until(quorum) <= pawl__now_us()) {
+    } else if (granted_until(quorum) <= pawl__now_us()) {
         status = pawl__quorum_fail_votes(quorum, panel, PAWL_UNAVAILABLE,
             "it was granted, but the lease was over by then; lease_ms must be longer than the way "
             "there and back");
@@ -222,7 +268,7 @@ pawl_status pawl__round_extend(struct pawl__quorum *quorum, int64_t lease_us)
         struct pawl__node_hold hold;
         bool lost = false;
         if (pawl__node_look(ballot->node, &hold, &lost)) {
-            pawl__ballot_ask(ballot, PAWL__WANT_EXTEND, lease_us);
+            ask_part(ballot, PAWL__WANT_EXTEND, lease_us, hold.id);
         } else {
             ballot->vote = PAWL__VOTE_NO;
             pawl__ballot_note(ballot, PAWL_NOT_HELD);
@@ -233,7 +279,9 @@ pawl_status pawl__round_extend(struct pawl__quorum *quorum, int64_t lease_us)
     if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
         status = PAWL_UNAVAILABLE;
         for (size_t i = 0; i < panel->count; i++) {
-            status = panel->ballots[i].request.status == PAWL_INVALID ? PAWL_INVALID : status;
+            const struct pawl__ballot *ballot = &panel->ballots[i];
+            status =
+                !ballot->apart && ballot->request.status == PAWL_INVALID ? PAWL_INVALID : status;
         }
         pawl__quorum_fail_votes(quorum, panel, status, "it was not extended by a majority");
     }
@@ -247,12 +295,13 @@ static void heal(struct pawl__ballot *ballot)
     struct pawl__node_hold hold;
     bool lost = false;
     if (pawl__ballot_is_out(ballot) || pawl__node_look(ballot->node, &hold, &lost) ||
-        !pawl__guard_admits(ballot->node)) {
+        pawl__guard_admits(ballot->node) != PAWL__ADMITTED) {
         return;
     }
     if (lost) {
         ask_and_leave(ballot, PAWL__WANT_RELEASE, 0);
     }
+    ballot->nudges = true;
     pawl__ballot_ask(ballot, PAWL__WANT_ACQUIRE, 0);
 }
 

@@ -24,6 +24,10 @@ static const char *word_for(const struct pawl__request *request)
 static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_SIZE])
 {
     const bool known = ballot->trouble[0] != '\0'; /* it is away, and not slow */
+    if (ballot->apart) {                           /* it may still be out */
+        snprintf(words, WORDS_SIZE, "granted anew, but not counted yet");
+        return;
+    }
     const int64_t waited_us = pawl__max64(ballot->panel->expired_us - ballot->asked_us, 0);
     switch (ballot->vote) {
     case PAWL__VOTE_OPEN:
@@ -91,8 +95,9 @@ void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size)
         bool lost = false;
         const bool held = pawl__node_look(&quorum->nodes[i], &hold, &lost);
         add(out, size, quorum->count, quorum->nodes[i].where,
-            held   ? "held"
-            : lost ? "lost"
-                   : "not held");
+            held && pawl__part_is(&quorum->nodes[i], hold.id) ? "held"
+            : held                                            ? "granted anew, not counted yet"
+            : lost                                            ? "lost"
+                                                              : "not held");
     }
 }

@@ -4,7 +4,8 @@
  * - looks at the clock while a hold lasts, and tells when it is in danger or lost;
  * - asks again for what a hold is missing: a server that restarted, or was away, is asked while a
  *   majority still stands, so that a long hold outlives the restart of one server after another
- *   (not for a fixed lease: what is granted anew would last longer than it);
+ *   (not for a fixed lease: what is granted anew would last longer than it); what it gives counts
+ *   only once the others were proven to stand (quorum_parts.c), so it has these proven;
  * - calls back, with no mutex held: one callback at a time.
  *
  * It is started by the first grant or asynchronous call. Without it nothing is wrong, only late:
@@ -17,6 +18,7 @@
 
 #define HEAL_LEAST_US 100000
 #define HEAL_MOST_US 5000000
+#define TURN_US 10000 /* between two looks while somebody has the turn */
 
 /* ===== Callbacks; mutex held, but not meanwhile ===== */
 
@@ -90,17 +92,33 @@ static int64_t next_look(const struct pawl__quorum *quorum, int64_t until_us)
         look_us = danger ? pawl__now_us() + quorum->lease_us / 12 : until_us - quorum->risk_us;
         look_us = pawl__min64(look_us, until_us);
     }
-    return pawl__min64(look_us, quorum->heal_us);
+    look_us = pawl__min64(look_us, quorum->heal_us);
+    if (quorum->turn_taken) { /* nothing can be asked for now */
+        look_us = pawl__min64(pawl__max64(look_us, pawl__now_us() + TURN_US), until_us);
+    }
+    return look_us;
 }
 
 static void heal(struct pawl__quorum *quorum, int64_t now_us)
 {
-    if (now_us < quorum->heal_us || quorum->turn_taken) {
+    if (now_us < quorum->heal_us) {
         return;
     }
     const int64_t pause_us = quorum->lease_us / 10;
     quorum->heal_us = now_us + pawl__max64(pawl__min64(pause_us, HEAL_MOST_US), HEAL_LEAST_US);
-    pawl__round_heal(quorum);
+    if (quorum->renew) {
+        pawl__round_heal(quorum);
+    } else {
+        quorum->heal_us = PAWL__NEVER;
+    }
+}
+
+static void tend(struct pawl__quorum *quorum, int64_t now_us)
+{
+    if (!quorum->turn_taken) {
+        heal(quorum, now_us);
+        pawl__parts_confirm(quorum);
+    }
 }
 
 /* Answers when to look next. */
@@ -117,7 +135,7 @@ static int64_t watch_over(struct pawl__quorum *quorum)
         }
         return next_lost(quorum) != NULL ? now_us : PAWL__NEVER;
     }
-    heal(quorum, now_us);
+    tend(quorum, now_us);
     tell_risk(quorum, until_us - now_us);
     return quorum->held != NULL ? next_look(quorum, until_us) : now_us;
 }

@@ -132,6 +132,7 @@ static void one_hangs_while_it_is_held(void **state)
     }
     server_resume(nodes.servers[2]);
     WAIT_UNTIL(nodes_holding(&nodes) == 3, 5000);
+    nodes_await_renewal(&nodes);
     server_pause(nodes.servers[0]); /* another one: the healed one counts */
     const int64_t later_ms = boottime_ms() + 1500;
     while (boottime_ms() < later_ms) {
@@ -146,10 +147,13 @@ static void one_hangs_while_it_is_held(void **state)
 static void one_hangs_while_it_is_released(void **state)
 {
     (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 1500;
     nodes.count = 3;
-    party_open(&ours, &nodes, NULL, NULL);
+    party_open(&ours, &nodes, NULL, &options);
     assert_ok(pawl_lock_acquire(ours.lock, 2000));
     WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
+    nodes_await_renewal(&nodes); /* the grant of the slowest has been read, too */
     server_pause(nodes.servers[0]);
     const int64_t start_ms = boottime_ms();
     assert_ok(pawl_lock_release(ours.lock));

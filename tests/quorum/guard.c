@@ -54,7 +54,7 @@ static void new_servers_do_not_vote_yet(void **state)
         assert_non_null(strstr(pawl_last_error(), server_url(nodes.servers[i])));
     }
     assert_non_null(strstr(pawl_last_error(), "does not vote for"));
-    assert_non_null(strstr(pawl_last_error(), "appendfsync always"));
+    assert_non_null(strstr(pawl_last_error(), "pawl run -w"));
     assert_status(pawl_lock_acquire(ours.lock, 200), PAWL_REFUSED);
     assert_int_equal(nodes_holding(&nodes), 0);
     assert_ok(pawl_lock_acquire(ours.lock, 10000));               /* it waits for them */

@@ -80,3 +80,24 @@ size_t nodes_holding(const struct nodes *nodes)
 {
     return nodes_with_key(nodes, NAME);
 }
+
+static void await_longer(struct server *server)
+{
+    int64_t before_ms = 0;
+    int64_t left_ms = server_integer(server, "PTTL " NAME);
+    const int64_t end_ms = boottime_ms() + 15000;
+    do {
+        before_ms = left_ms;
+        nap_ms(1);
+        left_ms = server_integer(server, "PTTL " NAME);
+    } while (left_ms <= before_ms && boottime_ms() < end_ms);
+    assert_true(left_ms > before_ms);
+}
+
+void nodes_await_renewal(const struct nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        await_longer(nodes->servers[i]); /* this one may have been sent before, */
+        await_longer(nodes->servers[i]); /* but not this one */
+    }
+}

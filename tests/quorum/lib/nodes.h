@@ -56,6 +56,10 @@ void party_close(struct party *party);
 size_t nodes_holding(const struct nodes *nodes);
 size_t nodes_with_key(const struct nodes *nodes, const char *key);
 
+/* Until every server has renewed the lock on a question that was sent after this was called: what
+ * one of them has granted again counts from then on. */
+void nodes_await_renewal(const struct nodes *nodes);
+
 #define assert_ok(expr)                                                    \
     do {                                                                   \
         const pawl_status assert_ok_status_ = (expr);                      \
