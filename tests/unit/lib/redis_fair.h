@@ -12,7 +12,7 @@
 #define JAVA "285475da-9152-4c83-822a-67ee2f116a79:54"
 #define DEAD "00000000-9152-4c83-822a-67ee2f116a79:1"
 
-enum { WAIT_MS = 5000, JAVA_WAIT_MS = 300000, SLACK_MS = 3000 };
+enum { WAIT_MS = 5000, JAVA_WAIT_MS = 300000, SLACK_MS = 3000, ROUNDED_MS = 5 };
 
 struct pawl__place *fair_open(struct side *one);
 
