@@ -100,9 +100,11 @@ static bool is_data(const struct run_keeper *keeper)
     if (grip->in_files || grip->lock == NULL || keeper->options->server_count > 0) {
         return false;
     }
+    if (pawl_lock_inspect(grip->lock, &info) != PAWL_OK || !info.held || info.remaining_ms >= 0) {
+        return false;
+    }
     const pawl_status status = pawl_client_look(grip->clients[0], keeper->options->name, &entry);
-    return cli_exit_for(status, pawl_last_error()) == CLI_DATA &&
-           pawl_lock_inspect(grip->lock, &info) == PAWL_OK && info.held && info.remaining_ms < 0;
+    return cli_exit_for(status, pawl_last_error()) == CLI_DATA;
 }
 
 static void describe_data(const struct run_keeper *keeper, char *out, size_t size)

@@ -42,6 +42,7 @@ struct pawl__ballot {
     bool nudges;  /* its answer has the worker look */
     bool pending; /* it has granted it, but is still being looked at: the vote is open */
     bool apart;   /* what was asked is no part of the hold: its vote is no, whatever it says */
+    bool aside;   /* left out of a vote about something else */
     int64_t asked_us;
     enum pawl__vote vote;
     uint64_t token; /* of a grant */

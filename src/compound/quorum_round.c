@@ -142,16 +142,24 @@ static size_t granted_tokens(const struct pawl__panel *panel, uint64_t tokens[PA
     return count;
 }
 
-/* Nodes that have not answered yet are left out of a vote that is not about their claims, and then
- * waited for again. */
-static void set_aside(struct pawl__panel *panel, enum pawl__vote from, enum pawl__vote to)
+/* Nodes whose claims are open, because they have not answered yet or are still being looked at, are
+ * left out of a vote that is about something else, and then waited for again. */
+static void set_aside(struct pawl__panel *panel)
 {
     for (size_t i = 0; i < panel->count; i++) {
         struct pawl__ballot *ballot = &panel->ballots[i];
-        if (ballot->vote == from && ballot->request.kind == PAWL__WANT_ACQUIRE &&
-            pawl__ballot_is_out(ballot)) {
-            ballot->vote = to;
-        }
+        ballot->aside =
+            ballot->vote == PAWL__VOTE_OPEN && ballot->request.kind == PAWL__WANT_ACQUIRE;
+        ballot->vote = ballot->aside ? PAWL__VOTE_SILENT : ballot->vote;
+    }
+}
+
+static void bring_back(struct pawl__panel *panel)
+{
+    for (size_t i = 0; i < panel->count; i++) {
+        struct pawl__ballot *ballot = &panel->ballots[i];
+        ballot->vote = ballot->aside ? PAWL__VOTE_OPEN : ballot->vote;
+        ballot->aside = false;
     }
 }
 
@@ -165,7 +173,7 @@ static int64_t round_end(const struct pawl__quorum *quorum, int64_t limit_us)
 static bool raise_tokens(struct pawl__quorum *quorum, int64_t limit_us, uint64_t greatest)
 {
     struct pawl__panel *panel = &quorum->panel;
-    set_aside(panel, PAWL__VOTE_OPEN, PAWL__VOTE_SILENT);
+    set_aside(panel);
     for (size_t i = 0; i < panel->count; i++) {
         struct pawl__ballot *ballot = &panel->ballots[i];
         if (ballot->vote == PAWL__VOTE_YES && ballot->token < greatest) {
@@ -175,7 +183,7 @@ static bool raise_tokens(struct pawl__quorum *quorum, int64_t limit_us, uint64_t
     }
     const int64_t deadline_us = round_end(quorum, limit_us);
     const bool raised = pawl__panel_wait(panel, false, deadline_us) == PAWL__CARRIED;
-    set_aside(panel, PAWL__VOTE_SILENT, PAWL__VOTE_OPEN);
+    bring_back(panel);
     return raised;
 }
 
@@ -207,18 +215,15 @@ static enum pawl__verdict_now await_claim(struct pawl__quorum *quorum, int64_t l
     return verdict;
 }
 
-/* Only because a server is named twice there is no majority, as far as is known: who was not waited
- * for might have said yes. Waiting does not help. */
-static bool is_short_of_twins(
+static size_t count_twins(
     const struct pawl__panel *panel, const enum pawl__vote votes[PAWL__QUORUM_MAX])
 {
-    bool twins = false;
+    size_t twins = 0;
     for (size_t i = 0; i < panel->count; i++) {
-        twins =
-            twins || (votes[i] == PAWL__VOTE_BARRED && pawl__guard_is_twin(panel->ballots[i].node));
+        const bool barred = votes[i] == PAWL__VOTE_BARRED;
+        twins += barred && pawl__guard_is_twin(panel->ballots[i].node) ? 1 : 0;
     }
-    const size_t silent = pawl__votes_count(votes, panel->count, PAWL__VOTE_SILENT);
-    return twins && panel->count - silent >= pawl__majority(panel->count);
+    return twins;
 }
 
 static pawl_status not_claimed(struct pawl__quorum *quorum)
@@ -227,7 +232,8 @@ static pawl_status not_claimed(struct pawl__quorum *quorum)
     enum pawl__vote votes[PAWL__QUORUM_MAX];
     pawl__panel_votes(panel, votes);
     pawl_status status = pawl__votes_acquire_status(votes, panel->count);
-    if (status != PAWL_BUSY && is_short_of_twins(panel, votes)) {
+    if (status != PAWL_BUSY &&
+        pawl__votes_lack_twins(votes, panel->count, count_twins(panel, votes))) {
         status = PAWL_INVALID;
     }
     return pawl__quorum_fail_votes(quorum, panel, status, "no majority grants it");

@@ -31,7 +31,9 @@ static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_
     const int64_t waited_us = pawl__max64(ballot->panel->expired_us - ballot->asked_us, 0);
     switch (ballot->vote) {
     case PAWL__VOTE_OPEN:
-        if (ballot->panel->expired_us == 0) {
+        if (ballot->pending) {
+            snprintf(words, WORDS_SIZE, "granted, but still being looked at");
+        } else if (ballot->panel->expired_us == 0) {
             snprintf(words, WORDS_SIZE, "not waited for");
         } else {
             snprintf(words, WORDS_SIZE, "no answer within %lld ms%s%s%s",

@@ -49,6 +49,12 @@ pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t cou
                                                                     : PAWL_UNAVAILABLE;
 }
 
+bool pawl__votes_lack_twins(const enum pawl__vote votes[], size_t count, size_t twins)
+{
+    const size_t known = count - pawl__votes_count(votes, count, PAWL__VOTE_SILENT);
+    return known >= pawl__majority(count) && known - twins < pawl__majority(count);
+}
+
 pawl_status pawl__votes_release_status(const enum pawl__vote votes[], size_t count)
 {
     const size_t yes = pawl__votes_count(votes, count, PAWL__VOTE_YES);

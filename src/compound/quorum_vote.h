@@ -40,6 +40,10 @@ enum pawl__verdict_now pawl__votes_judge(const enum pawl__vote votes[], size_t c
  * too few have answered. */
 pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t count);
 
+/* Some of the barred ones are servers that are named twice, and only for that there is no majority,
+ * as far as is known: who has not answered might have said yes. Waiting does not help. */
+bool pawl__votes_lack_twins(const enum pawl__vote votes[], size_t count, size_t twins);
+
 /* What a release says, by what the servers said that had granted it: OK if a majority held until
  * then, LOST if that is ruled out, UNAVAILABLE if too few have answered. */
 pawl_status pawl__votes_release_status(const enum pawl__vote votes[], size_t count);

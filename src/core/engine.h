@@ -147,7 +147,8 @@ struct pawl__op {
                    (PAWL__LEFT) instead of passing it on */
     bool lazy;  /* nobody waits for the answer: it may be read when something else is, or when the
                    core wants to hear() it */
-    bool queue; /* acquire, FAIR: if it is not given now, stand in the backend's queue for it */
+    bool wanted; /* renew: a caller waits for it, and would be told that it failed */
+    bool queue;  /* acquire, FAIR: if it is not given now, stand in the backend's queue for it */
     pawl_kind as : 8;    /* SHARED: PAWL_READ or PAWL_WRITE */
     unsigned count;      /* count: the number to show */
     unsigned tokens;     /* acquire, pass: so many in a row are for this grant; 0: one */

@@ -224,6 +224,7 @@ static void submit_side(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->motion->side.as = tenure->kind;
     tenure->motion->side.id = tenure->id;
     tenure->motion->side.count = tenure->count;
+    tenure->motion->side.wanted = !pawl__list_empty(&tenure->motion->extending);
     pawl__submit(machine, &tenure->motion->side, kind, now_us);
 }
 
@@ -270,7 +271,7 @@ static bool get_in_line(struct pawl__machine *machine, struct pawl__tenure *tenu
     if (!may_ask(machine, tenure, now_us)) {
         return false;
     }
-    tenure->asked = true;
+    tenure->asked = tenure->asked || tenure->renew_us != PAWL__NEVER;
     pawl__renewal_wait(machine, tenure);
     arm(machine, tenure);
     return true;

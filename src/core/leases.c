@@ -189,6 +189,8 @@ static void put_off(struct pawl__machine *machine, struct pawl__leases *leases, 
 {
     leases->retry_us =
         now_us + pawl__backoff_us(machine, leases->attempt++, RETRY_FIRST_US, RETRY_MOST_US);
+    /* In front again: theirs are the deadlines that come first. */
+    pawl__list_splice(&leases->asked, &leases->due);
     pawl__list_splice(&leases->due, &leases->asked);
 }
 

@@ -73,6 +73,20 @@ static void what_a_fallen_claim_says(void **state)
     }
 }
 
+static void only_twins_are_missing(void **state)
+{
+    (void)state;
+    static const enum pawl__vote one_of_two[] = {Y, B, S};
+    assert_true(pawl__votes_lack_twins(one_of_two, 3, 1));
+    assert_false(pawl__votes_lack_twins(one_of_two, 3, 0)); /* it has restarted: that passes */
+    static const enum pawl__vote silence[] = {Y, B, S, S, S};
+    assert_false(pawl__votes_lack_twins(silence, 5, 1)); /* too few have answered in any case */
+    static const enum pawl__vote restarted[] = {Y, Y, B, S, B};
+    assert_false(pawl__votes_lack_twins(restarted, 5, 1)); /* the other barred one will do */
+    static const enum pawl__vote three_of_one[] = {Y, B, B, Y, S};
+    assert_true(pawl__votes_lack_twins(three_of_one, 5, 2));
+}
+
 static void what_a_release_says(void **state)
 {
     (void)state;
@@ -170,6 +184,7 @@ int main(void)
         cmocka_unit_test(of_2x_plus_1_x_may_fail),
         cmocka_unit_test(decided_no_later_than_possible),
         cmocka_unit_test(what_a_fallen_claim_says),
+        cmocka_unit_test(only_twins_are_missing),
         cmocka_unit_test(what_a_release_says),
         cmocka_unit_test(valid_until_the_majority_is_gone),
         cmocka_unit_test(tokens_are_compared),

@@ -92,6 +92,7 @@ static void a_new_connection_is_spared_old_renewals(void **state)
     struct pawl__place *place = place_open(&side, "lock");
     struct call call;
     struct call stale;
+    struct call wanted;
     struct call fresh;
     acquire(&side, place, 1);
     server_pause(server);
@@ -101,12 +102,19 @@ static void a_new_connection_is_spared_old_renewals(void **state)
     init_with_limit(&stale, place, PAWL__OP_RENEW, 1, BOUND_MS);
     stale.op.sent_us -= 2 * BOUND_MS * 1000;
     pawl__engine_redis.submit(side.self, &stale.op, false);
+    init_with_limit(&wanted, place, PAWL__OP_RENEW, 1, BOUND_MS);
+    wanted.op.sent_us -= 2 * BOUND_MS * 1000;
+    wanted.op.wanted = true;
+    pawl__engine_redis.submit(side.self, &wanted.op, false);
     init_with_limit(&fresh, place, PAWL__OP_RENEW, 1, BOUND_MS);
     pawl__engine_redis.submit(side.self, &fresh.op, false);
     server_resume(server);
     keeper_start(&side);
-    WAIT_UNTIL(pawl__waiter_done(&stale.waiter) && pawl__waiter_done(&fresh.waiter), 2 * BOUND_MS);
+    WAIT_UNTIL(pawl__waiter_done(&stale.waiter) && pawl__waiter_done(&wanted.waiter) &&
+                   pawl__waiter_done(&fresh.waiter),
+        2 * BOUND_MS);
     assert_ended(&stale, PAWL__FAILED, PAWL_UNAVAILABLE, true, "no connection");
+    assert_int_equal(wanted.op.answer, PAWL__DONE); /* a caller waits for it */
     assert_int_equal(fresh.op.answer, PAWL__DONE);
     assert_int_equal(atomic_load(&side.reconnects), 1);
     place_close(&side, place);

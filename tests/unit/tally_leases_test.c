@@ -239,6 +239,33 @@ static void a_fault_is_survived(void **state)
     assert_int_equal(count_free(), 0);
 }
 
+/* The next renewal that is asked for, which does not get through. */
+static struct pawl__permit_id first_of_failed_batch(void)
+{
+    for (int64_t us = 0; stage.out == NULL; us += MS) {
+        assert_true(us < LEASE_US);
+        stage_pass(&stage, MS);
+    }
+    struct pawl__op *op = stage.out;
+    const struct pawl__permit_id first = op->tally->ids[0];
+    stage.out = op->next;
+    op->next = NULL;
+    stage_answer_as(&stage, op, PAWL__FAILED);
+    return first;
+}
+
+/* Whoever was asked for first has the least time left, and is asked for first again. */
+static void a_failed_batch_stays_in_front(void **state)
+{
+    (void)state;
+    stage.connected = false;
+    const struct pawl__permit_id first = first_of_failed_batch();
+    for (int i = 0; i < 3; i++) {
+        const struct pawl__permit_id again = first_of_failed_batch();
+        assert_memory_equal(&again, &first, sizeof first);
+    }
+}
+
 static void a_new_connection_has_all_looked_at(void **state)
 {
     (void)state;
@@ -384,6 +411,7 @@ int main(void)
         CASE(others_come_in_between),
         CASE(only_those_taken_away_are_lost),
         CASE(a_fault_is_survived),
+        CASE(a_failed_batch_stays_in_front),
         CASE(a_new_connection_has_all_looked_at),
         CASE(silence_ends_each_at_its_time),
         CASE(a_short_extension_puts_nothing_off),

@@ -66,10 +66,10 @@ static bool is_over(const struct pawl__op *op, int64_t now_us)
     return now_us >= op->deadline_us;
 }
 
-/* The core wants to know it, not a caller who waits here, and most of its time has gone by. */
+/* Only the core wants to know it, which asks again, and most of its time has gone by. */
 static bool is_stale(const struct pawl__op *op, int64_t now_us)
 {
-    return (op->kind == PAWL__OP_RENEW || op->kind == PAWL__OP_VERIFY) && op->engine != NULL &&
+    return (op->kind == PAWL__OP_RENEW || op->kind == PAWL__OP_VERIFY) && !op->wanted &&
            now_us - op->sent_us > op->deadline_us - now_us;
 }
 
