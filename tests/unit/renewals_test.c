@@ -433,7 +433,11 @@ static void who_is_lost_in_line_hears_of_it_in_time(void **state)
     assert_int_equal(stage.submitted[PAWL__OP_RENEW], OUT); /* nobody asks for what is lost */
     struct pawl__request request;
     stage_release(&stage, &request, &few[0], OWNER);
+    assert_int_equal(request.lost.why, PAWL__LOSS_LINE);
+    assert_int_equal(request.lost.before, OUT);
+    stage_release(&stage, &request, &few[FEW - 1], OWNER); /* which was not in line any more */
     assert_int_equal(request.lost.why, PAWL__LOSS_SILENCE);
+    assert_int_equal(request.lost.before, 0);
 }
 
 static void fixed_leases_are_looked_at_last(void **state)
