@@ -18,8 +18,9 @@
 #define DRIFT_US 2000     /* and two milliseconds */
 #define RETRY_LEAST_US 5000
 #define RETRY_MOST_US 500000
-#define PATIENCE_LEAST_US 100000 /* for one renewal's answer, however little is left */
-#define ANOTHER_US 200000        /* what another one takes, with a new connection */
+#define PATIENCE_LEAST_US 100000   /* for one renewal's answer, however little is left */
+#define PATIENCE_ENOUGH_US 1000000 /* later it is more likely gone than slow */
+#define ANOTHER_US 200000          /* what another one takes, with a new connection */
 
 int64_t pawl__valid_until(const struct pawl__op *op)
 {
@@ -235,8 +236,8 @@ static void submit_side(struct pawl__machine *machine, struct pawl__tenure *tenu
 static void hurry(struct pawl__tenure *tenure, int64_t now_us)
 {
     const int64_t left_us = tenure->deadline_us - now_us;
-    const int64_t patience_us =
-        pawl__max64(pawl__max64(left_us / 2, left_us - ANOTHER_US), PATIENCE_LEAST_US);
+    const int64_t slow_us = pawl__min64(left_us - ANOTHER_US, PATIENCE_ENOUGH_US);
+    const int64_t patience_us = pawl__max64(pawl__max64(left_us / 2, slow_us), PATIENCE_LEAST_US);
     tenure->motion->side.deadline_us =
         pawl__min64(tenure->motion->side.deadline_us, pawl__later(now_us, patience_us));
 }
