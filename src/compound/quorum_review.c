@@ -164,7 +164,9 @@ static void believe(struct review *review)
     }
 }
 
-/* Does its clock still differ from the others' as it did? */
+/* Does its clock still differ from the others' as it did? If it was seen to jump by us, it is asked
+ * whether that was it, or our own clock, which stops with a machine that is paused: then nothing
+ * has changed between the servers. We wait all the same, but tell nobody. */
 static void compare_clocks(
     const struct pawl__quorum *quorum, struct review reviews[PAWL__QUORUM_MAX], size_t subject)
 {
@@ -178,7 +180,7 @@ static void compare_clocks(
             note->least_us, note->most_us, now_us - note->age_us, note->age_us >= 0};
         const struct pawl__offset between =
             pawl__offset_between(&review->clock.offset, &reviews[i].clock.offset, now_us);
-        if (noted.known && between.known && !has_news(&reviews[i])) {
+        if (noted.known && between.known && (has_news(review) || !has_news(&reviews[i]))) {
             int64_t by_us = 0;
             const bool differs = pawl__offset_jumped(&noted, &between, &by_us);
             compared++;
@@ -186,22 +188,22 @@ static void compare_clocks(
             review->by_us = differs ? by_us : review->by_us;
         }
     }
-    review->suspect = review->wanted && review->clock.jumped_us == 0 &&
-                      pawl__clock_is_suspect(differing, compared);
+    review->suspect = review->wanted && (pawl__clock_is_suspect(differing, compared) ||
+                                            (has_news(review) && compared == 0));
 }
 
 /* When did it jump, as far as anybody knows? */
 static void find_jump(const struct pawl__quorum *quorum, struct review *review)
 {
-    const int64_t since_us = pawl__now_us() - review->clock.jumped_us;
-    review->jumped_us = review->clock.jumped_us != 0 ? since_us : -1;
     for (size_t i = 0; i < quorum->count; i++) {
         const int64_t noted_us = review->notes[i].jumped_us;
         if (noted_us >= 0 && (review->jumped_us < 0 || noted_us < review->jumped_us)) {
             review->jumped_us = noted_us;
         }
     }
-    review->jumped_us = review->suspect ? 0 : review->jumped_us;
+    if (review->suspect) {
+        review->jumped_us = has_news(review) ? pawl__now_us() - review->clock.jumped_us : 0;
+    }
 }
 
 static void judge_clocks(struct pawl__quorum *quorum, struct review reviews[PAWL__QUORUM_MAX])

@@ -35,12 +35,29 @@ struct wall wall_make(void)
     return wall;
 }
 
-struct server *wall_start_server(const struct wall *wall, const struct server_options *options)
+static void begin(const struct wall *wall)
 {
     setenv("LD_PRELOAD", PRELOAD, 1);
     setenv("PAWL_TEST_CLOCK", strchr(wall->path, '=') + 1, 1);
-    struct server *server = server_start(options);
+}
+
+static void end(void)
+{
     unsetenv("LD_PRELOAD");
     unsetenv("PAWL_TEST_CLOCK");
+}
+
+struct server *wall_start_server(const struct wall *wall, const struct server_options *options)
+{
+    begin(wall);
+    struct server *server = server_start(options);
+    end();
     return server;
+}
+
+void wall_restart_server(const struct wall *wall, struct server *server, bool keep_data)
+{
+    begin(wall);
+    server_restart(server, keep_data);
+    end();
 }

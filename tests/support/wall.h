@@ -21,6 +21,7 @@ struct wall wall_make(void);
 
 /* A redis-server that lives by it. */
 struct server *wall_start_server(const struct wall *wall, const struct server_options *options);
+void wall_restart_server(const struct wall *wall, struct server *server, bool keep_data);
 
 /* The address sanitizer would refuse to come second. */
 #define WALL_WRAPPER(wall)                                                                \
