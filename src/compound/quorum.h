@@ -68,6 +68,7 @@ struct pawl__standing_clock {
     int64_t looked_us;          /* when the last acquire that told was answered */
     int64_t jumped_us;          /* when it was found to have jumped; 0: it was not */
     int64_t by_us;              /* by so much; 0: nobody knows */
+    bool untold;                /* we have seen that, and the other servers do not know yet */
 };
 
 /* What is known of a run of a server. Guarded by the guard's mutex. */

@@ -7,8 +7,8 @@
  * over.
  *
  * A durable server forgets nothing, and votes at once. But that it is configured so says nothing of
- * the runs before: its disk may be a new one. So it keeps a note of itself among its
- * data, and counts as being as old as that; without one it waits as any other.
+ * the runs before: its disk may be a new one. So it keeps a note of itself among its data, and
+ * counts as being as old as that; without one it waits as any other.
  *
  * "First seen" must not be forgotten with us, nor with that server, so it is noted at the others. A
  * run that nobody has noted is as old as the server says, provided that its clock, by which it says
@@ -236,7 +236,8 @@ void pawl__guard_watch_clock(struct pawl__node *node, const struct pawl__clock_s
     int64_t by_us = 0;
     if (pawl__offset_jumped(&standing->clock.offset, &found, &by_us)) {
         standing->clock.offset = found;
-        standing->reviewed = false; /* the others are to be told */
+        standing->reviewed = false;
+        standing->clock.untold = true;
         pawl__guard_bar(node, pawl__now_us(), by_us);
     } else {
         standing->clock.offset = pawl__offset_narrowed(&standing->clock.offset, &found);

@@ -47,12 +47,6 @@ static bool is_stopped(struct pawl__quorum *quorum)
     return stopped;
 }
 
-/* It was seen to jump by us, and nobody else knows yet. */
-static bool has_news(const struct review *review)
-{
-    return review->wanted && review->clock.jumped_us != 0;
-}
-
 /* Who is there, and whose run is new? */
 static void take_stock(struct pawl__quorum *quorum, struct review reviews[PAWL__QUORUM_MAX])
 {
@@ -71,7 +65,7 @@ static void take_stock(struct pawl__quorum *quorum, struct review reviews[PAWL__
             review->clock = node->standing.clock;
         }
         pthread_mutex_unlock(&quorum->guard_mutex);
-        any_news = any_news || has_news(review);
+        any_news = any_news || review->clock.untold;
         for (size_t witness = 0; witness < quorum->count; witness++) {
             review->notes[witness].age_us = -1;
             review->notes[witness].jumped_us = -1;
@@ -180,7 +174,7 @@ static void compare_clocks(
             note->least_us, note->most_us, now_us - note->age_us, note->age_us >= 0};
         const struct pawl__offset between =
             pawl__offset_between(&review->clock.offset, &reviews[i].clock.offset, now_us);
-        if (noted.known && between.known && (has_news(review) || !has_news(&reviews[i]))) {
+        if (noted.known && between.known && (review->clock.untold || !reviews[i].clock.untold)) {
             int64_t by_us = 0;
             const bool differs = pawl__offset_jumped(&noted, &between, &by_us);
             compared++;
@@ -189,7 +183,7 @@ static void compare_clocks(
         }
     }
     review->suspect = review->wanted && (pawl__clock_is_suspect(differing, compared) ||
-                                            (has_news(review) && compared == 0));
+                                            (review->clock.untold && compared == 0));
 }
 
 /* When did it jump, as far as anybody knows? */
@@ -202,7 +196,7 @@ static void find_jump(const struct pawl__quorum *quorum, struct review *review)
         }
     }
     if (review->suspect) {
-        review->jumped_us = has_news(review) ? pawl__now_us() - review->clock.jumped_us : 0;
+        review->jumped_us = review->clock.untold ? pawl__now_us() - review->clock.jumped_us : 0;
     }
 }
 
@@ -231,8 +225,9 @@ static void write_down_one(struct pawl__node *node, const struct review *review,
         return; /* again, meanwhile */
     }
     standing->reviewed = true;
-    if (standing->clock.jumped_us == 0 && review->jumped_us >= 0 &&
-        review->jumped_us < max_lease_us) {
+    if (standing->clock.untold) {
+        standing->clock.untold = false;
+    } else if (review->jumped_us >= 0 && review->jumped_us < max_lease_us) {
         pawl__guard_bar(node, pawl__max64(now_us - review->jumped_us, 1), review->by_us);
     }
 }

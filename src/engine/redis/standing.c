@@ -34,7 +34,8 @@ void pawl__identity_note(struct pawl__server_identity *identity, const struct pa
         .uptime_us = pawl__max64(greet->uptime_us - 1000000, 0), /* it is in whole seconds */
         .clock_us = greet->time_us,
         .wall_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000,
-        .read_us = pawl__now_us()};
+        .read_us = pawl__now_us(),
+        .sample = identity->sample}; /* with it comes a grant that may not have been judged yet */
     memcpy(identity->run_id, greet->run_id, sizeof identity->run_id);
 }
 
