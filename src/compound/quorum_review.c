@@ -29,14 +29,14 @@ struct review {
     bool wanted; /* something is to be found out */
     bool noted;  /* notes of it are read and written */
     bool durable;
+    bool suspect;      /* its clock differs from others' in another way than it did, */
+    int64_t by_us;     /* by about so much */
+    int64_t jumped_us; /* it jumped so long ago, as far as anybody knows; < 0: it did not */
+    int64_t age_us;    /* < 0: nobody has noted it */
     const struct pawl__node *twin;
-    int64_t age_us; /* < 0: nobody has noted it */
     struct pawl__server_identity identity;
     struct pawl__standing_clock clock;
     struct pawl__clock_note notes[PAWL__QUORUM_MAX]; /* of its clock, by each of the others */
-    bool suspect;                                    /* they differ, */
-    int64_t by_us;                                   /* by about so much */
-    int64_t jumped_us; /* so long ago, as far as anybody knows; < 0: it did not */
 };
 
 static bool is_stopped(struct pawl__quorum *quorum)

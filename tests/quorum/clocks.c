@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fault matrix rows 9 and 36: a server of the quorum whose wall clock jumps. It ends its leases
+/* Fault matrix rows 9, 14 and 36: a server of the quorum whose wall clock jumps. It ends its leases
  * early (or late), and must not vote until everything that it had granted is over. */
 #include "nodes.h"
 
@@ -213,6 +213,32 @@ static void a_jump_while_it_was_down_is_one(void **state)
     wall_restart_server(&walls[2], nodes.servers[2], true);
     WAIT_UNTIL(pawl_lock_acquire(ours.lock, PAWL_TRY) == PAWL_REFUSED, 2000);
     assert_is_waited_for(2);
+}
+
+static int64_t uptime_s(struct server *server)
+{
+    char *text = server_info(server, "uptime_in_seconds");
+    const int64_t uptime = strtoll(text, NULL, 10);
+    free(text);
+    return uptime;
+}
+
+/* Row 14: it has just been started, and by its clock it is an hour old. */
+static void a_clock_makes_nobody_older(void **state)
+{
+    (void)state;
+    pawl_lock_options options = guarded(PAWL_GUARD_ENFORCE);
+    start(3, false);
+    server_kill(nodes.servers[0]);
+    wall_restart_server(&walls[2], nodes.servers[2], false);
+    jump(2, 3600 * S_NS);
+    WAIT_UNTIL(uptime_s(nodes.servers[2]) >= 3600, 5000);
+    party_open(&ours, &nodes, "?lazy=1", &options);
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_REFUSED);
+    assert_non_null(strstr(pawl_last_error(), server_url(nodes.servers[2])));
+    assert_non_null(strstr(pawl_last_error(), "has restarted"));
+    assert_ok(pawl_lock_acquire(ours.lock, 10000));
+    assert_ok(pawl_lock_release(ours.lock));
 }
 
 static void others_are_a_majority_without_it(void **state)
@@ -548,6 +574,7 @@ int main(void)
         TEST(forward_or_back_it_waits_and_votes_again),
         TEST(a_durable_server_waits_too),
         TEST(a_jump_while_it_was_down_is_one),
+        TEST(a_clock_makes_nobody_older),
         TEST(others_are_a_majority_without_it),
         TEST(a_little_is_no_jump),
         TEST(a_server_that_stood_still_has_not_jumped),

@@ -186,7 +186,8 @@ static pawl_status take(struct questions *questions, const struct pawl__resp_nod
 {
     struct pawl__console *console = questions->console;
     if (!questions->put) {
-        return pawl__console_no_memory();
+        pawl__console_no_memory();
+        return PAWL_NO_MEMORY;
     }
     questions->count--;
     return pawl__console_reply(console, pawl__console_deadline(console), reply_out);
