@@ -239,15 +239,18 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
 static void begin(struct pawl__machine *machine, struct pawl__name *name,
     struct pawl__request *request, int64_t now_us)
 {
-    struct pawl__tenure *tenure = pawl__claim_tenure(machine, request);
+    const bool crowds = pawl__claims_alone(pawl__name_family(name), request->handle->terms->kind);
+    struct pawl__tenure *tenure = NULL;
+    if (!crowds || pawl__traffic_make(name) != NULL) {
+        tenure = pawl__claim_tenure(machine, request);
+    }
     if (tenure == NULL) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
     }
     tenure->request = request;
     pawl__tenure_number(machine, tenure);
-    if (pawl__claims_alone(pawl__name_family(name), tenure->kind)) {
-        assert(name->traffic->own != NULL); /* such a name has it from the beginning */
+    if (crowds) {
         pawl__list_push(&name->traffic->own->crowd, &tenure->node);
     } else {
         name->active = tenure;
@@ -358,6 +361,17 @@ static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenur
     pawl__tenure_arm(machine, tenure, due_us);
 }
 
+/* Without memory to ask it goes on waiting. */
+void pawl__claim_ask_again(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (pawl__motion_may(machine, tenure)) {
+        pawl__claim_ask(machine, tenure, now_us);
+    } else {
+        wait_until(machine, tenure, now_us + pawl__random_jitter(&machine->random, PAWL__POLL_US));
+    }
+}
+
 /* Whether we have been called since we asked. */
 static bool is_called(const struct pawl__tenure *tenure)
 {
@@ -408,6 +422,9 @@ static void listen(
     }
     wait_until(machine, tenure, now_us + sleep_us(machine, tenure, hint_us));
     open_ears(machine, tenure, now_us);
+    if (tenure->name->active != tenure) {
+        pawl__motion_pause(machine, tenure); /* one of a crowd */
+    }
 }
 
 /* ===== Answers ===== */
@@ -492,6 +509,16 @@ static void granted_late(
     no_answer(machine, tenure, op, now_us);
 }
 
+static void granted_of_crowd(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    const struct pawl__op *op, int64_t now_us)
+{
+    struct pawl__name *name = tenure->name;
+    pawl__ear_granted(tenure);
+    pawl__hold_grant(machine, tenure, op, now_us);
+    pawl__ear_next(machine, name, now_us);
+    pawl__traffic_rest(name, now_us);
+}
+
 static void granted(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
@@ -503,8 +530,10 @@ static void granted(
     if (now_us < pawl__valid_until(op)) {
         if (tenure->name->active == tenure) {
             begin_turn(tenure->name, now_us);
+            pawl__hold_grant(machine, tenure, op, now_us);
+        } else {
+            granted_of_crowd(machine, tenure, op, now_us);
         }
-        pawl__hold_grant(machine, tenure, op, now_us);
         return;
     }
     granted_late(machine, tenure, op, now_us);

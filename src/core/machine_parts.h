@@ -69,6 +69,8 @@ bool pawl__motion_begin(
     struct pawl__machine *machine, struct pawl__tenure *tenure); /* for what has to be */
 void pawl__motion_rest(
     struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a hold, if nothing goes on */
+void pawl__motion_pause(struct pawl__machine *machine,
+    struct pawl__tenure *tenure); /* of a claim that waits, if nothing goes on */
 void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure);
 
 /* Send the tenure's main operation, of which one is under way at a time: a release or a pass.
@@ -109,7 +111,6 @@ void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenu
 /* traffic.c */
 struct pawl__traffic *pawl__traffic_make(
     struct pawl__name *name); /* its own; made now if it has none; NULL: no memory */
-bool pawl__traffic_always(enum pawl__family family); /* names of these have one from the start */
 void pawl__traffic_rest(struct pawl__name *name, int64_t now_us); /* if it says nothing any more */
 void pawl__traffic_free(struct pawl__traffic *traffic);           /* NULL: nothing */
 
@@ -118,6 +119,8 @@ void pawl__claim_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__claim_ask_again(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us); /* that waits */
 void pawl__claim_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
 void pawl__claim_timeout(
@@ -145,7 +148,10 @@ void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name
 /* ear.c */
 void pawl__ear_open(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__ear_close(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
-void pawl__ear_asks(struct pawl__tenure *tenure); /* what it heard before counts no more */
+void pawl__ear_next(struct pawl__machine *machine, struct pawl__name *name,
+    int64_t now_us); /* somebody has left the crowd: others are nearer to their turn */
+void pawl__ear_granted(struct pawl__tenure *tenure); /* still in the crowd */
+void pawl__ear_asks(struct pawl__tenure *tenure);    /* what it heard before counts no more */
 bool pawl__ear_called(const struct pawl__tenure *tenure);
 void pawl__ear_hear(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__ear_answered(struct pawl__machine *machine, struct pawl__ear *ear, int64_t now_us);

@@ -135,6 +135,7 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->request = NULL;
     pawl__list_remove(&tenure->node);
     pawl__ear_close(machine, tenure, now_us);
+    pawl__ear_next(machine, tenure->name, now_us);
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
     }
@@ -212,7 +213,7 @@ bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenu
 {
     switch (tenure->state) {
     case PAWL__TENURE_WAITING:
-        pawl__claim_ask(machine, tenure, now_us);
+        pawl__claim_ask_again(machine, tenure, now_us);
         return true;
     case PAWL__TENURE_RELEASING:
         pawl__release_again(machine, tenure, now_us);

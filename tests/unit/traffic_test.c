@@ -223,8 +223,7 @@ static void a_name_of_those_who_count_is_made_with_it_or_not_at_all(void **state
     bool fresh = false;
     pawl__alloc_hook = refuse_traffic;
     assert_null(pawl__machine_name(&stage.machine, "s", 1, PAWL__FAMILY_SEMAPHORE, &fresh));
-    assert_null(pawl__machine_name(&stage.machine, "f", 1, PAWL__FAMILY_FAIR, &fresh));
-    assert_null(pawl__machine_name(&stage.machine, "r", 1, PAWL__FAMILY_SHARED, &fresh));
+    assert_null(pawl__machine_name(&stage.machine, "l", 1, PAWL__FAMILY_LATCH, &fresh));
     assert_int_equal(stage.machine.names.count, 1);
 }
 
