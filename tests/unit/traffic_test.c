@@ -66,6 +66,38 @@ static void one_caller_makes_none(void **state)
     assert_false(has_traffic());
 }
 
+/* Who claims alone stands in a crowd until the grant. */
+static void of_kinds_that_crowd_a_hold_has_none(void **state)
+{
+    (void)state;
+    static const pawl_kind kinds[] = {PAWL_FAIR, PAWL_READ, PAWL_WRITE};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        stage_close(&stage, &handle);
+        stage_open_kind(&stage, &handle, "x", kinds[i], LEASE_US, true);
+        assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+        assert_false(has_traffic());
+        stage_pass(&stage, LEASE_US);
+        assert_false(has_traffic());
+        assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+    }
+}
+
+static void without_memory_for_a_crowd_nobody_claims(void **state)
+{
+    (void)state;
+    stage_close(&stage, &handle);
+    stage_open_kind(&stage, &handle, "x", PAWL_READ, LEASE_US, true);
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    pawl__alloc_hook = refuse_traffic;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OTHER), PAWL_NO_MEMORY);
+    stage_pass(&stage, LEASE_US); /* what there is goes on */
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+    assert_int_equal(stage_acquire_now(&stage, &handle, OTHER), PAWL_NO_MEMORY);
+    pawl__alloc_hook = NULL;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OTHER), PAWL_OK);
+    assert_int_equal(stage_release_now(&stage, &handle, OTHER), PAWL_OK);
+}
+
 static void a_wake_up_of_all_names_makes_none(void **state)
 {
     (void)state;
@@ -233,6 +265,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(one_caller_makes_none),
+        CASE(of_kinds_that_crowd_a_hold_has_none),
+        CASE(without_memory_for_a_crowd_nobody_claims),
         CASE(a_wake_up_of_all_names_makes_none),
         CASE(silence_makes_it_for_as_long_as_it_lasts),
         CASE(who_waits_for_another_client_makes_it),
