@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "core/tally.h"
 
@@ -240,10 +239,8 @@ static void begin(struct pawl__machine *machine, struct pawl__name *name,
     struct pawl__request *request, int64_t now_us)
 {
     const bool crowds = pawl__claims_alone(pawl__name_family(name), request->handle->terms->kind);
-    struct pawl__tenure *tenure = NULL;
-    if (!crowds || pawl__traffic_make(name) != NULL) {
-        tenure = pawl__claim_tenure(machine, request);
-    }
+    const bool able = !crowds || pawl__traffic_make(name) != NULL;
+    struct pawl__tenure *tenure = able ? pawl__claim_tenure(machine, request) : NULL;
     if (tenure == NULL) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
@@ -361,17 +358,6 @@ static void wait_until(struct pawl__machine *machine, struct pawl__tenure *tenur
     pawl__tenure_arm(machine, tenure, due_us);
 }
 
-/* Without memory to ask it goes on waiting. */
-void pawl__claim_ask_again(
-    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
-{
-    if (pawl__motion_may(machine, tenure)) {
-        pawl__claim_ask(machine, tenure, now_us);
-    } else {
-        wait_until(machine, tenure, now_us + pawl__random_jitter(&machine->random, PAWL__POLL_US));
-    }
-}
-
 /* Whether we have been called since we asked. */
 static bool is_called(const struct pawl__tenure *tenure)
 {
@@ -482,18 +468,6 @@ static void begin_turn(struct pawl__name *name, int64_t now_us)
     name->chained = false;
 }
 
-static char *too_late(const struct pawl__tenure *tenure)
-{
-    const struct pawl__op *op = &tenure->motion->main;
-    char shown[128];
-    const char *name = tenure->name->node.key;
-    return pawl__format("lock '%s': it was granted, but its lease of %lld ms was over when the "
-                        "answer came (%u times); lease_ms must be longer than the way there and "
-                        "back",
-        pawl__printable(name, strlen(name), shown, sizeof shown), (long long)(op->lease_us / 1000),
-        tenure->motion->late);
-}
-
 /* The answer took longer than the lease. Asking again with the same tenure is granted if it still
  * stands. */
 static void granted_late(
@@ -505,18 +479,8 @@ static void granted_late(
     op->status = PAWL_UNAVAILABLE;
     op->again = tenure->motion->late < LATE_GRANTS_MAX ||
                 now_us - tenure->motion->late_us < machine->give_up_us;
-    op->error = too_late(tenure);
+    op->error = pawl__tenure_too_late(tenure);
     no_answer(machine, tenure, op, now_us);
-}
-
-static void granted_of_crowd(struct pawl__machine *machine, struct pawl__tenure *tenure,
-    const struct pawl__op *op, int64_t now_us)
-{
-    struct pawl__name *name = tenure->name;
-    pawl__ear_granted(tenure);
-    pawl__hold_grant(machine, tenure, op, now_us);
-    pawl__ear_next(machine, name, now_us);
-    pawl__traffic_rest(name, now_us);
 }
 
 static void granted(
@@ -532,7 +496,7 @@ static void granted(
             begin_turn(tenure->name, now_us);
             pawl__hold_grant(machine, tenure, op, now_us);
         } else {
-            granted_of_crowd(machine, tenure, op, now_us);
+            pawl__crowd_granted(machine, tenure, op, now_us);
         }
         return;
     }
@@ -620,7 +584,7 @@ void pawl__claim_timeout(
         why = pawl__strdup(name->traffic->error);
     } else if (status != PAWL_BUSY && request->tenure != NULL &&
                request->tenure->motion->late > 0) {
-        why = too_late(request->tenure);
+        why = pawl__tenure_too_late(request->tenure);
     }
     pawl__claim_end(machine, request, status, why, now_us);
 }

@@ -7,6 +7,7 @@
  *   names.c    names and the handles attached to them
  *   traffic.c  what only a name needs that more than one caller wants
  *   claim.c    from the local queue to the grant
+ *   crowd.c    claims that do not wait for their turn here
  *   cancel.c   ending the waits of a handle
  *   watch.c    subscriptions of names that are waited for
  *   ear.c      the same for single waiters of a fair lock
@@ -106,6 +107,7 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
 void pawl__tenure_cleaned(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
 bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+char *pawl__tenure_too_late(const struct pawl__tenure *tenure); /* NULL: no memory */
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 
 /* traffic.c */
@@ -119,8 +121,6 @@ void pawl__claim_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
 void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
-void pawl__claim_ask_again(
-    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us); /* that waits */
 void pawl__claim_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
 void pawl__claim_timeout(
@@ -136,6 +136,12 @@ struct pawl__tenure *pawl__claim_tenure(struct pawl__machine *machine,
 unsigned pawl__claim_tokens(
     const struct pawl__tenure *tenure); /* how many its grant may need, with hand-offs */
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */
+
+/* crowd.c */
+void pawl__claim_ask_again(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us); /* that waits */
+void pawl__crowd_granted(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    const struct pawl__op *op, int64_t now_us);
 
 /* watch.c */
 void pawl__watch_ask_waiting(

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/limits.h"
 
 #include <assert.h>
@@ -229,6 +230,19 @@ bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenu
         break;
     }
     return false;
+}
+
+/* A sentence for a claim whose grants came too late. */
+char *pawl__tenure_too_late(const struct pawl__tenure *tenure)
+{
+    const struct pawl__op *op = &tenure->motion->main;
+    char shown[128];
+    const char *name = tenure->name->node.key;
+    return pawl__format("lock '%s': it was granted, but its lease of %lld ms was over when the "
+                        "answer came (%u times); lease_ms must be longer than the way there and "
+                        "back",
+        pawl__printable(name, strlen(name), shown, sizeof shown), (long long)(op->lease_us / 1000),
+        tenure->motion->late);
 }
 
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
