@@ -29,9 +29,10 @@ enum {
     RESERVED_US = 100,        /* so long the seat is kept for who was called */
     LATE_US = 20 * US_PER_MS, /* who sits judges its replies itself unless it sleeps longer */
     BUSY = 64,                /* so many exchanges make it worth the keeper's while to look */
-    GUARDED_US_MIN = 100 * US_PER_MS, /* the shortest timeout with which it does */
-    TRIM_US = 100 * US_PER_MS,        /* so long memory is kept that a rush has needed, */
-    OUT_KEPT_SIZE = 8 << 10,          /* beyond so many bytes for commands */
+    GUARDED_US_MIN = 100 * US_PER_MS,    /* the shortest timeout with which it does */
+    TRIM_US = 100 * US_PER_MS,           /* so long memory is kept that a rush has needed, */
+    OUT_KEPT_SIZE = 8 << 10,             /* beyond so many bytes for commands; */
+    OUT_COMMON_SIZE = 2 * OUT_KEPT_SIZE, /* the texts of scripts need so many without a rush */
 };
 
 /* ===== Seats ===== */
@@ -513,7 +514,7 @@ size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *d
  * once, for they may go on like that. The answer is when to look again. Mutex held. */
 static int64_t trim(struct pawl__conn *conn)
 {
-    if (!pawl__slots_spacious(&conn->slots) && conn->link.out.capacity <= OUT_KEPT_SIZE) {
+    if (!pawl__slots_spacious(&conn->slots) && conn->link.out.capacity <= OUT_COMMON_SIZE) {
         return PAWL__NEVER;
     }
     const int64_t now_us = pawl__now_us();
