@@ -240,9 +240,8 @@ static bool measure(struct bench *bench, const struct memory_arg *arg)
     const bool good = side_start(&side) && side_order(&side, 1) && side_answer(&side, &sample);
     side_stop(&side);
     if (good) {
-        const enum must_kind must = arg->kind == PAWL_MUTEX ? MUST_VALUE_AT_MOST : MUST_NOT;
-        add_row(bench, arg->held_row, sample.values[VALUE_HELD], must);
-        add_row(bench, arg->waiting_row, sample.values[VALUE_WAITING], must);
+        add_row(bench, arg->held_row, sample.values[VALUE_HELD], MUST_VALUE_AT_MOST);
+        add_row(bench, arg->waiting_row, sample.values[VALUE_WAITING], MUST_VALUE_AT_MOST);
         add_row(bench, arg->handle_row, sample.values[VALUE_HANDLE], MUST_NOT);
     }
     return good;

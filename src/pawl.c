@@ -413,7 +413,7 @@ static pawl_status run(pawl_lock *lock, struct pawl__request *request, const cha
     status = pawl__call_wait(client, request);
     count_hold(request, by_thread);
     pawl__call_explain(lock, request);
-    if (request->info_out != NULL) {
+    if (request->kind == PAWL__WANT_INSPECT) {
         request->info_out->held_by_caller = is_holder(lock, request->info_out->holder);
     }
     pawl__lock_leave(lock);

@@ -104,7 +104,6 @@ static struct pawl__request *news_new(pawl_semaphore *semaphore, const struct pa
         return NULL;
     }
     news->id = *id;
-    news->async.lock = &semaphore->lock;
     news->async.done = on_news;
     news->async.arg = news;
     news->async.request.kind = PAWL__WANT_TALLY;
@@ -124,7 +123,7 @@ static void free_permits(struct pawl__list *permits)
         struct pawl__permit *permit = PAWL__CONTAINER(node, struct pawl__permit, node);
         if (permit->lost != NULL) {
             struct pawl__async *async = PAWL__CONTAINER(permit->lost, struct pawl__async, request);
-            pawl__lock_leave(async->lock);
+            pawl__lock_leave(pawl__async_lock(async));
             pawl__free(async);
         }
         pawl__free(permit);
@@ -382,7 +381,7 @@ static pawl_status start_release(pawl_semaphore *semaphore, const struct pawl__p
     pawl__list_init(&release->dropped);
     release->async.done = on_released;
     release->async.arg = release;
-    release->async.kept = true;
+    release->async.request.kept = true;
     release->async.request.kind = PAWL__WANT_TALLY;
     release->async.request.verb = PAWL__TALLY_GIVE;
     release->async.request.ids = ids;

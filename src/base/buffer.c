@@ -28,6 +28,20 @@ void pawl__buffer_free(struct pawl__buffer *buffer)
     pawl__buffer_init(buffer, buffer->size_max);
 }
 
+void pawl__buffer_trim(struct pawl__buffer *buffer, size_t capacity)
+{
+    assert(capacity > 0);
+    if (buffer->capacity <= capacity || pawl__buffer_size(buffer) > 0) {
+        return;
+    }
+    char *bytes = pawl__realloc(buffer->bytes, capacity);
+    if (bytes != NULL) {
+        buffer->bytes = bytes;
+        buffer->capacity = capacity;
+        pawl__buffer_clear(buffer);
+    }
+}
+
 static void move_to_front(struct pawl__buffer *buffer)
 {
     const size_t size = pawl__buffer_size(buffer);

@@ -5,7 +5,8 @@
  * Bytes are added at the end and consumed from the front. Consuming only moves an offset; the bytes
  * are moved together when room is needed, and only when that is cheap or unavoidable, so that
  * a byte is copied a constant number of times on average. The memory is kept until
- * pawl__buffer_free(), so a buffer that found its size does not allocate any more.
+ * pawl__buffer_trim() or pawl__buffer_free(), so a buffer that found its size does not allocate any
+ * more.
  *
  * It relies on base/alloc.h alone. It has no lock: whoever shares one guards it.
  *
@@ -32,6 +33,9 @@ void pawl__buffer_init(struct pawl__buffer *buffer, size_t size_max);
 
 /* Give the memory back. The buffer is empty then and may be used again. */
 void pawl__buffer_free(struct pawl__buffer *buffer);
+
+/* Give back what is over `capacity` bytes, if the buffer is empty. */
+void pawl__buffer_trim(struct pawl__buffer *buffer, size_t capacity);
 
 /* Room for at least `size` more bytes behind the last one, for the caller to write to and then to
  * commit; NULL, with the content unchanged, if that is over the maximum or there is no memory. */

@@ -126,7 +126,7 @@ static pawl_status run_inside(struct pawl__multi *multi, struct pawl__request *r
         return status;
     }
     call->lease_us = request->lease_us;
-    call->info_out = request->info_out;
+    call->info_out = request->kind == PAWL__WANT_INSPECT ? request->info_out : NULL;
     return pawl__multi_run(call);
 }
 
@@ -145,7 +145,7 @@ static pawl_status run(struct pawl_lock *lock, struct pawl__request *request)
     }
     pawl__cancel_off(); /* a thread that ends half-way would leave members behind */
     pawl_status status = run_inside(multi, request);
-    if (request->info_out != NULL && status == PAWL_OK) {
+    if (request->kind == PAWL__WANT_INSPECT && status == PAWL_OK) {
         request->info_out->held_by_caller = look(lock, &hold) && hold.valid;
     }
     pawl__multi_leave(multi);

@@ -85,8 +85,11 @@ static void prepare(struct pawl__multi_call *call, size_t index)
     request->owner = twin->handle.owner != 0 ? twin->handle.owner : call->owner;
     request->wait_us = call->ask_wait_us;
     request->lease_us = call->lease_us;
-    request->stop = call->ask == PAWL__WANT_ACQUIRE ? &call->stop : NULL;
-    request->info_out = call->ask == PAWL__WANT_INSPECT ? &slot->info : NULL;
+    if (call->ask == PAWL__WANT_ACQUIRE) {
+        request->stop = &call->stop;
+    } else if (call->ask == PAWL__WANT_INSPECT) {
+        request->info_out = &slot->info;
+    }
     slot->info = (pawl_lock_info){.size = sizeof slot->info};
 }
 
@@ -330,11 +333,10 @@ static void start_client(struct pawl__multi_call *call, struct pawl_client *clie
             answered(slot, PAWL_MISUSE, "the client is closed");
             continue;
         }
-        slot->async.lock = call->multi->members[slot - call->slots].twin;
         slot->async.done = on_answer;
         slot->async.arg = slot;
-        slot->async.kept = true;
-        pawl__lock_enter(slot->async.lock); /* until its callback has returned */
+        slot->async.request.kept = true;
+        pawl__lock_enter(pawl__async_lock(&slot->async)); /* until its callback has returned */
     }
     if (entered) {
         call->pending += count;

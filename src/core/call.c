@@ -258,9 +258,9 @@ static bool start_async(struct pawl_client *client, struct pawl__async *async)
 {
     struct pawl__todo todo;
     pthread_mutex_lock(&client->mutex);
-    const bool open = !async->lock->handle.closed;
+    const bool open = !async->request.handle->closed;
     if (open) {
-        pawl__lock_enter(async->lock); /* until its callback has returned */
+        pawl__lock_enter(pawl__async_lock(async)); /* until its callback has returned */
         begin(client, &async->request);
     }
     pawl__client_take(client, &todo);
@@ -275,7 +275,6 @@ pawl_status pawl__call_launch(struct pawl_lock *lock, struct pawl__async *async)
         return pawl__fail(PAWL_MISUSE, "the client is closed");
     }
     async->request.handle = &lock->handle;
-    async->lock = lock;
     const bool started = start_async(client, async);
     pawl__call_leave(client);
     return started ? PAWL_OK : pawl__fail(PAWL_MISUSE, "it is closed");

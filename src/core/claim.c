@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "core/tally.h"
 
@@ -239,15 +238,16 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
 static void begin(struct pawl__machine *machine, struct pawl__name *name,
     struct pawl__request *request, int64_t now_us)
 {
-    struct pawl__tenure *tenure = pawl__claim_tenure(machine, request);
+    const bool crowds = pawl__claims_alone(pawl__name_family(name), request->handle->terms->kind);
+    const bool able = !crowds || pawl__traffic_make(name) != NULL;
+    struct pawl__tenure *tenure = able ? pawl__claim_tenure(machine, request) : NULL;
     if (tenure == NULL) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
     }
     tenure->request = request;
     pawl__tenure_number(machine, tenure);
-    if (pawl__claims_alone(pawl__name_family(name), tenure->kind)) {
-        assert(name->traffic->own != NULL); /* such a name has it from the beginning */
+    if (crowds) {
         pawl__list_push(&name->traffic->own->crowd, &tenure->node);
     } else {
         name->active = tenure;
@@ -408,6 +408,9 @@ static void listen(
     }
     wait_until(machine, tenure, now_us + sleep_us(machine, tenure, hint_us));
     open_ears(machine, tenure, now_us);
+    if (tenure->name->active != tenure) {
+        pawl__motion_pause(machine, tenure); /* one of a crowd */
+    }
 }
 
 /* ===== Answers ===== */
@@ -465,18 +468,6 @@ static void begin_turn(struct pawl__name *name, int64_t now_us)
     name->chained = false;
 }
 
-static char *too_late(const struct pawl__tenure *tenure)
-{
-    const struct pawl__op *op = &tenure->motion->main;
-    char shown[128];
-    const char *name = tenure->name->node.key;
-    return pawl__format("lock '%s': it was granted, but its lease of %lld ms was over when the "
-                        "answer came (%u times); lease_ms must be longer than the way there and "
-                        "back",
-        pawl__printable(name, strlen(name), shown, sizeof shown), (long long)(op->lease_us / 1000),
-        tenure->motion->late);
-}
-
 /* The answer took longer than the lease. Asking again with the same tenure is granted if it still
  * stands. */
 static void granted_late(
@@ -488,7 +479,7 @@ static void granted_late(
     op->status = PAWL_UNAVAILABLE;
     op->again = tenure->motion->late < LATE_GRANTS_MAX ||
                 now_us - tenure->motion->late_us < machine->give_up_us;
-    op->error = too_late(tenure);
+    op->error = pawl__tenure_too_late(tenure);
     no_answer(machine, tenure, op, now_us);
 }
 
@@ -503,8 +494,10 @@ static void granted(
     if (now_us < pawl__valid_until(op)) {
         if (tenure->name->active == tenure) {
             begin_turn(tenure->name, now_us);
+            pawl__hold_grant(machine, tenure, op, now_us);
+        } else {
+            pawl__crowd_granted(machine, tenure, op, now_us);
         }
-        pawl__hold_grant(machine, tenure, op, now_us);
         return;
     }
     granted_late(machine, tenure, op, now_us);
@@ -591,7 +584,7 @@ void pawl__claim_timeout(
         why = pawl__strdup(name->traffic->error);
     } else if (status != PAWL_BUSY && request->tenure != NULL &&
                request->tenure->motion->late > 0) {
-        why = too_late(request->tenure);
+        why = pawl__tenure_too_late(request->tenure);
     }
     pawl__claim_end(machine, request, status, why, now_us);
 }

@@ -59,14 +59,18 @@ static inline const char *pawl__lock_name(const struct pawl_lock *lock)
     return lock->handle.name->node.key;
 }
 
-/* An asynchronous call. */
+/* An asynchronous call. If its request is `kept`, it is not to be freed: it is part of something
+ * that `done` takes care of. */
 struct pawl__async {
     struct pawl__request request;
-    struct pawl_lock *lock;
     pawl_callback done;
     void *arg;
-    bool kept; /* not to be freed: it is part of something that `done` takes care of */
 };
+
+static inline struct pawl_lock *pawl__async_lock(const struct pawl__async *async)
+{
+    return PAWL__CONTAINER(async->request.handle, struct pawl_lock, handle);
+}
 
 struct pawl__keeper {
     pthread_t thread;

@@ -59,8 +59,8 @@ static void end(struct pawl_client *client)
 static void deliver_request(struct pawl_client *client, struct pawl__request *request)
 {
     struct pawl__async *async = PAWL__CONTAINER(request, struct pawl__async, request);
-    struct pawl_lock *lock = async->lock;
-    const bool kept = async->kept;
+    struct pawl_lock *lock = pawl__async_lock(async);
+    const bool kept = request->kept;
     begin(client, lock);
     pawl__call_explain(lock, request);
     async->done(lock, request->status, async->arg);

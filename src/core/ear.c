@@ -4,10 +4,18 @@
  * The waiters of other locks share what their name hears (watch.c). In a queue that the backend
  * keeps each waiter is called alone, so each has a watch of its own, from its first sleep to the
  * end of its claim. An ear outlives its tenure until its watch has ended. As everywhere, what it
- * hears is a hint, and without it the waiter asks once a second. */
+ * hears is a hint, and without it the waiter asks once a second.
+ *
+ * There may be very many waiters, and those who came first are called first. So only the first few
+ * of the crowd have an ear, and when one of them leaves, the next one gets its own, in good time.
+ * The backend's queue may come to be in another order than our crowd, as when some of the questions
+ * were lost on their way; this shows when one is granted that was not near its turn, and then all
+ * have ears until nobody waits any more. */
 #include "core/machine_parts.h"
 
 #include "base/alloc.h"
+
+#define EARS_COUNT 8
 
 enum ear_state { EAR_DEAF, EAR_ASKED, EAR_OPEN, EAR_CLOSING };
 
@@ -52,8 +60,25 @@ static void submit(struct pawl__machine *machine, struct pawl__ear *ear, enum ea
     pawl__submit(machine, &ear->op, kind, now_us);
 }
 
+/* Whether it is one of the first few. */
+static bool is_near(const struct pawl__tenure *tenure)
+{
+    const struct pawl__list *crowd = &tenure->name->traffic->crowd;
+    const struct pawl__list *node = crowd->next;
+    for (int i = 0; i < EARS_COUNT && node != crowd; i++) {
+        if (node == &tenure->node) {
+            return true;
+        }
+        node = node->next;
+    }
+    return false;
+}
+
 void pawl__ear_open(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
+    if (!tenure->name->traffic->mixed && !is_near(tenure)) {
+        return;
+    }
     if (tenure->motion->ear == NULL) {
         tenure->motion->ear = ear_new(machine, tenure);
     }
@@ -78,6 +103,33 @@ void pawl__ear_close(struct pawl__machine *machine, struct pawl__tenure *tenure,
     }
 }
 
+void pawl__ear_next(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us)
+{
+    if (pawl__name_family(name) != PAWL__FAMILY_FAIR) {
+        return;
+    }
+    const struct pawl__list *crowd = &name->traffic->crowd;
+    struct pawl__list *node = crowd->next;
+    for (int i = 0; i < EARS_COUNT && node != crowd; i++) {
+        struct pawl__tenure *tenure = PAWL__CONTAINER(node, struct pawl__tenure, node);
+        node = node->next;
+        const bool deaf = tenure->state == PAWL__TENURE_WAITING && tenure->motion->ear == NULL;
+        if (deaf && pawl__motion_may(machine, tenure)) {
+            pawl__ear_open(machine, tenure, now_us);
+        }
+    }
+    if (crowd->next == crowd && name->traffic->own != NULL) {
+        name->traffic->own->mixed = false;
+    }
+}
+
+void pawl__ear_granted(struct pawl__tenure *tenure)
+{
+    if (pawl__name_family(tenure->name) == PAWL__FAMILY_FAIR && !is_near(tenure)) {
+        tenure->name->traffic->own->mixed = true;
+    }
+}
+
 void pawl__ear_asks(struct pawl__tenure *tenure)
 {
     if (tenure->motion->ear != NULL) {
@@ -96,7 +148,7 @@ void pawl__ear_hear(struct pawl__machine *machine, struct pawl__tenure *tenure, 
         tenure->motion->ear->called = true;
     }
     if (tenure->state == PAWL__TENURE_WAITING) {
-        pawl__claim_ask(machine, tenure, now_us);
+        pawl__claim_ask_again(machine, tenure, now_us);
     }
 }
 

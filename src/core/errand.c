@@ -70,7 +70,7 @@ void pawl__errand_answered(
     bool answered = op->answer == PAWL__DONE || op->answer == PAWL__GONE;
     if (request != NULL) {
         pawl_status yes_or_no = op->answer == PAWL__DONE ? PAWL_OK : PAWL_NOT_HELD;
-        if (answered && request->info_out != NULL) {
+        if (answered && request->kind == PAWL__WANT_INSPECT) {
             *request->info_out = errand->info;
         }
         pawl__finish(machine, request, answered ? yes_or_no : op->status, pawl__take_error(op));

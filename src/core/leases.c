@@ -255,9 +255,9 @@ void pawl__leases_answered(
 {
     struct pawl__leases *leases = renewal->leases;
     leases->renewal = NULL;
-    if (renewal->op.answer == PAWL__DONE) {
+    if (renewal->op->answer == PAWL__DONE) {
         leases->attempt = 0;
-        pawl__leases_extended(machine, leases, &renewal->op, now_us);
+        pawl__leases_extended(machine, leases, renewal->op, now_us);
         return;
     }
     put_off(machine, leases, now_us);

@@ -100,42 +100,54 @@ struct pawl__delivery {
     bool queued;            /* it is on its way */
 };
 
+/* There are as many of these as callers that wait, so what one kind needs is where another has
+ * something else. */
 struct pawl__request {
-    struct pawl__list
-        node; /* in a name's queue, a tenure's extensions, or the machine's finished */
+    union {
+        struct pawl__list node; /* in a name's queue, a tenure's extensions, or the machine's
+                                   finished; then it is the driver's: */
+        struct pawl__delivery delivery;
+    };
     struct pawl__timer timer;
-    enum pawl__request_kind kind;
-    enum pawl__phase phase;
+    enum pawl__request_kind kind : 8;
+    enum pawl__phase phase : 8;
+    pawl_status status : 8;
     bool finished;
     bool fresh; /* its own call has not returned to the driver yet: needs no nudge */
     bool stood; /* in line behind another caller, before its turn came */
+    bool kept;  /* the driver's: see struct pawl__async */
+    enum pawl__tally_verb verb : 8; /* tally: what is wanted, as in struct pawl__tally_ask */
     struct pawl__handle *handle;
-    struct pawl__tenure *tenure;                 /* acquire, release, extend; NULL: in line */
-    struct pawl__errand *errand;                 /* inspect, break, raise */
-    struct pawl__tally *tally;                   /* tally */
+    union {
+        struct pawl__tenure *tenure; /* acquire, release, extend; NULL: in line */
+        struct pawl__errand *errand; /* inspect, break, raise */
+        struct pawl__tally *tally;   /* tally */
+    };
     struct pawl__waiter *waiter;                 /* of a blocking caller; NULL: asynchronous */
     void (*hook)(struct pawl__request *request); /* the driver's: called when it has finished, with
                                                     no mutex held; NULL: the courier is */
-    const _Atomic bool *stop; /* acquire: it was canceled before it began; NULL: never is */
     uint64_t owner;
     int64_t start_us;
     int64_t
         wait_us; /* acquire: when patience for the lock ends; == start_us: a try; NEVER: forever */
-    int64_t end_us;                    /* when it must have ended, answered or not */
-    int64_t lease_us;                  /* extend */
-    uint64_t token;                    /* raise */
-    pawl_lock_info *info_out;          /* inspect */
-    enum pawl__tally_verb verb;        /* tally: what is wanted, as in struct pawl__tally_ask */
-    int64_t amount;                    /* tally */
-    const struct pawl__permit_id *ids; /* tally: `amount` of them; copied */
-    struct pawl__list *permits; /* tally: to be kept alive if they are granted; or, when it gives
-                                   them back, where those go that were kept alive; see leases.h */
-    int64_t value;              /* tally: what the backend answered */
-    pawl_status status;
+    int64_t end_us;   /* when it must have ended, answered or not */
+    int64_t lease_us; /* extend, tally */
+    union {
+        const _Atomic bool *stop; /* acquire: it was canceled before it began; NULL: never is */
+        pawl_lock_info *info_out; /* inspect */
+        uint64_t token;           /* raise */
+        struct {                  /* tally */
+            int64_t amount;
+            const struct pawl__permit_id *ids; /* `amount` of them; copied */
+            struct pawl__list *permits; /* to be kept alive if they are granted; or, when it gives
+                                           them back, where those go that were kept alive; see
+                                           leases.h */
+            int64_t value;              /* what the backend answered */
+        };
+        struct pawl__lost lost; /* PAWL_LOST, which no question about a count is told: how */
+    };
     char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the
                     driver */
-    struct pawl__lost lost;         /* PAWL_LOST: how */
-    struct pawl__delivery delivery; /* the driver's */
 };
 
 /* What the user chose for a handle, in microseconds. Handles that chose the same share it, and
@@ -293,6 +305,7 @@ struct pawl__traffic {
     enum pawl__watch watch;
     bool watch_refused;        /* asking again would not help */
     bool deaf_once;            /* the next wake-up is the echo of our own release */
+    bool mixed;                /* the backend calls the crowd in another order than it came */
     uint64_t wakes;            /* wake-ups heard so far */
     struct pawl__name *name;   /* whose it is */
     struct pawl__op *watch_op; /* NULL: it never was */

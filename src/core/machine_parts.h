@@ -7,6 +7,7 @@
  *   names.c    names and the handles attached to them
  *   traffic.c  what only a name needs that more than one caller wants
  *   claim.c    from the local queue to the grant
+ *   crowd.c    claims that do not wait for their turn here
  *   cancel.c   ending the waits of a handle
  *   watch.c    subscriptions of names that are waited for
  *   ear.c      the same for single waiters of a fair lock
@@ -69,6 +70,8 @@ bool pawl__motion_begin(
     struct pawl__machine *machine, struct pawl__tenure *tenure); /* for what has to be */
 void pawl__motion_rest(
     struct pawl__machine *machine, struct pawl__tenure *tenure); /* of a hold, if nothing goes on */
+void pawl__motion_pause(struct pawl__machine *machine,
+    struct pawl__tenure *tenure); /* of a claim that waits, if nothing goes on */
 void pawl__motion_end(struct pawl__machine *machine, struct pawl__tenure *tenure);
 
 /* Send the tenure's main operation, of which one is under way at a time: a release or a pass.
@@ -104,12 +107,12 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
 void pawl__tenure_cleaned(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
 bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+char *pawl__tenure_too_late(const struct pawl__tenure *tenure); /* NULL: no memory */
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 
 /* traffic.c */
 struct pawl__traffic *pawl__traffic_make(
     struct pawl__name *name); /* its own; made now if it has none; NULL: no memory */
-bool pawl__traffic_always(enum pawl__family family); /* names of these have one from the start */
 void pawl__traffic_rest(struct pawl__name *name, int64_t now_us); /* if it says nothing any more */
 void pawl__traffic_free(struct pawl__traffic *traffic);           /* NULL: nothing */
 
@@ -134,6 +137,12 @@ unsigned pawl__claim_tokens(
     const struct pawl__tenure *tenure); /* how many its grant may need, with hand-offs */
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */
 
+/* crowd.c */
+void pawl__claim_ask_again(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us); /* that waits */
+void pawl__crowd_granted(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    const struct pawl__op *op, int64_t now_us);
+
 /* watch.c */
 void pawl__watch_ask_waiting(
     struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
@@ -145,7 +154,10 @@ void pawl__watch_answered(struct pawl__machine *machine, struct pawl__name *name
 /* ear.c */
 void pawl__ear_open(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__ear_close(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
-void pawl__ear_asks(struct pawl__tenure *tenure); /* what it heard before counts no more */
+void pawl__ear_next(struct pawl__machine *machine, struct pawl__name *name,
+    int64_t now_us); /* somebody has left the crowd: others are nearer to their turn */
+void pawl__ear_granted(struct pawl__tenure *tenure); /* still in the crowd */
+void pawl__ear_asks(struct pawl__tenure *tenure);    /* what it heard before counts no more */
 bool pawl__ear_called(const struct pawl__tenure *tenure);
 void pawl__ear_hear(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__ear_answered(struct pawl__machine *machine, struct pawl__ear *ear, int64_t now_us);

@@ -134,6 +134,15 @@ static bool is_moving(const struct pawl__tenure *tenure)
            !pawl__list_empty(&motion->extending);
 }
 
+/* A waiter asks about once a second. In between it needs none, and there may be many waiters. */
+void pawl__motion_pause(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    if (!is_moving(tenure) && tenure->motion->late == 0) {
+        tenure->proven_us = tenure->motion->copy_us; /* the next one begins with it */
+        pawl__motion_end(machine, tenure);
+    }
+}
+
 void pawl__motion_rest(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
     const bool holds = tenure->state == PAWL__TENURE_HELD || tenure->state == PAWL__TENURE_LOST;

@@ -59,7 +59,7 @@ static struct pawl__name *name_new(
         return NULL;
     }
     name->traffic = &pawl__nobody;
-    if (pawl__traffic_always(family) && pawl__traffic_make(name) == NULL) {
+    if (pawl__family_counts(family) && pawl__traffic_make(name) == NULL) {
         pawl__free(name);
         return NULL;
     }

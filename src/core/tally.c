@@ -62,7 +62,8 @@ static uint64_t leftover(const struct pawl__tally *tally)
     const enum pawl__tally_verb verb = tally->ask.verb;
     const bool looked =
         verb == PAWL__TALLY_READ || verb == PAWL__TALLY_AWAIT || verb == PAWL__TALLY_EXTEND;
-    const bool recorded = tally->op.answer == PAWL__DONE || tally->op.answer == PAWL__GONE;
+    const bool recorded =
+        tally->op != NULL && (tally->op->answer == PAWL__DONE || tally->op->answer == PAWL__GONE);
     if (looked || !recorded) {
         return tally->ask.forget;
     }
@@ -79,7 +80,11 @@ static void end(struct pawl__machine *machine, struct pawl__tally *tally)
     pawl__list_remove(&tally->all);
     pawl__tally_clear(tally);
     tally->number = leftover(tally);
-    pawl__list_push_front(&name->traffic->own->tally_spares, &tally->all);
+    if (tally->op != NULL) { /* the better ones come first */
+        pawl__list_push_front(&name->traffic->own->tally_spares, &tally->all);
+    } else {
+        pawl__list_push(&name->traffic->own->tally_spares, &tally->all);
+    }
     name->uses--;
     pawl__touch(machine, name);
 }
@@ -110,6 +115,11 @@ static void ask(struct pawl__machine *machine, struct pawl__tally *tally, int64_
         pawl__timer_set(&machine->timers, &tally->timer, now_us); /* it gives up */
         return;
     }
+    if (tally->op == NULL && !pawl__tally_equip(tally)) {
+        const int64_t pause_us = pawl__random_jitter(&machine->random, PAWL__POLL_US);
+        pawl__timer_set(&machine->timers, &tally->timer, now_us + pause_us);
+        return;
+    }
     tally->out = true;
     tally->wakes = tally->name->traffic->wakes;
     tally->copy_us = pawl__min64(tally->copy_us, now_us);
@@ -117,7 +127,7 @@ static void ask(struct pawl__machine *machine, struct pawl__tally *tally, int64_
     if (tally->request != NULL) {
         pawl__set_phase(machine, tally->request, PAWL__ASKING);
     }
-    pawl__submit(machine, &tally->op, PAWL__OP_TALLY, now_us);
+    pawl__submit(machine, tally->op, PAWL__OP_TALLY, now_us);
 }
 
 static bool is_first(const struct pawl__tally *tally)
@@ -186,6 +196,8 @@ static void listen(
         }
         pawl__timer_set(
             &machine->timers, &tally->timer, now_us + pawl__max64(sleep_us, LISTEN_LEAST_US));
+    } else if (!tally->doubt) {
+        pawl__tally_strip(tally); /* in doubt, it may have to be taken back */
     }
     pawl__watch_need(machine, tally->name, now_us);
 }
@@ -213,7 +225,7 @@ void pawl__tally_start(struct pawl__machine *machine, struct pawl__request *requ
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
     }
-    tally->op.lease_us = request->lease_us;
+    tally->op->lease_us = request->lease_us;
     tally->request = request;
     request->tally = tally;
     let_go(machine, request);
@@ -237,7 +249,7 @@ struct pawl__tally *pawl__tally_alone(struct pawl__machine *machine, struct pawl
 {
     struct pawl__tally *tally = pawl__tally_new(machine, name, verb, (int64_t)count, ids);
     if (tally != NULL) {
-        tally->op.lease_us = lease_us;
+        tally->op->lease_us = lease_us;
         ask(machine, tally, now_us);
     }
     return tally;
@@ -249,7 +261,7 @@ struct pawl__tally *pawl__tally_alone(struct pawl__machine *machine, struct pawl
 static void persist(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     int64_t pause_us = pawl__backoff_us(machine, tally->attempt++, RETRY_FIRST_US, RETRY_MOST_US);
-    if (!tally->op.again || now_us + pause_us > last_us(machine, tally)) {
+    if (!tally->op->again || now_us + pause_us > last_us(machine, tally)) {
         machine->unheard = true;
         end(machine, tally);
         return;
@@ -283,7 +295,7 @@ static void left(struct pawl__machine *machine, struct pawl__tally *tally, int64
 
 static void answered_alone(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
-    const struct pawl__op *op = &tally->op;
+    const struct pawl__op *op = tally->op;
     const bool answered = op->answer != PAWL__FAILED && op->answer != PAWL__UNKNOWN;
     if (tally->leases != NULL) {
         pawl__leases_answered(machine, tally, now_us);
@@ -330,9 +342,9 @@ static void keep_alive(struct pawl__machine *machine, struct pawl__tally *tally,
     const struct pawl__request *request = tally->request;
     struct pawl__leases *leases = pawl__handle_leases(request->handle);
     if (leases != NULL && tally->ask.verb == PAWL__TALLY_TAKE && request->permits != NULL) {
-        pawl__leases_add(machine, leases, request->permits, &tally->op);
+        pawl__leases_add(machine, leases, request->permits, tally->op);
     } else if (leases != NULL && tally->ask.verb == PAWL__TALLY_EXTEND) {
-        pawl__leases_extended(machine, leases, &tally->op, now_us);
+        pawl__leases_extended(machine, leases, tally->op, now_us);
     }
 }
 
@@ -340,7 +352,7 @@ static void done(struct pawl__machine *machine, struct pawl__tally *tally, int64
 {
     struct pawl__name *name = tally->name;
     const enum pawl__tally_verb verb = tally->ask.verb;
-    const int64_t sent_us = tally->op.sent_us;
+    const int64_t sent_us = tally->op->sent_us;
     pawl__list_remove(&tally->node);
     keep_alive(machine, tally, now_us);
     finish(machine, tally, PAWL_OK, NULL);
@@ -355,12 +367,12 @@ static void done(struct pawl__machine *machine, struct pawl__tally *tally, int64
 static void held(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
     tally->attempt = 0;
-    tally->copy_us = tally->doubt ? tally->op.sent_us : PAWL__NEVER; /* nothing was taken so far */
+    tally->copy_us = tally->doubt ? tally->op->sent_us : PAWL__NEVER; /* nothing was taken so far */
     if (now_us >= tally->request->wait_us) {
         finish(machine, tally, PAWL_BUSY, pawl__tally_explain(tally, PAWL_BUSY));
         left(machine, tally, now_us);
     } else {
-        listen(machine, tally, tally->op.hint_us, now_us);
+        listen(machine, tally, tally->op->hint_us, now_us);
     }
 }
 
@@ -369,12 +381,12 @@ static void held(struct pawl__machine *machine, struct pawl__tally *tally, int64
 static pawl_status unanswered_status(const struct pawl__tally *tally)
 {
     const bool open = goes_on(tally) || (tally->doubt && !waits(tally));
-    return open && tally->op.again ? PAWL_UNAVAILABLE : tally->op.status;
+    return open && tally->op->again ? PAWL_UNAVAILABLE : tally->op->status;
 }
 
 static void no_answer(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
-    struct pawl__op *op = &tally->op;
+    struct pawl__op *op = tally->op;
     struct pawl__request *request = tally->request;
     const bool patient = waits(tally) && !is_try(request);
     if (!op->again || now_us >= request->end_us || (!patient && op->answer == PAWL__FAILED)) {
@@ -397,13 +409,13 @@ static void no_answer(struct pawl__machine *machine, struct pawl__tally *tally, 
 static bool is_late(const struct pawl__tally *tally, int64_t now_us)
 {
     return tally->ask.verb == PAWL__TALLY_TAKE && tally->ask.ids != NULL &&
-           now_us >= pawl__valid_until(&tally->op);
+           now_us >= pawl__valid_until(tally->op);
 }
 
 /* That counts as no answer; asked again with the same ids, the lease begins anew. */
 static void granted_late(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
-    struct pawl__op *op = &tally->op;
+    struct pawl__op *op = tally->op;
     tally->doubt = true;
     op->answer = PAWL__UNKNOWN;
     op->status = PAWL_UNAVAILABLE;
@@ -417,7 +429,7 @@ static void granted_late(struct pawl__machine *machine, struct pawl__tally *tall
 
 void pawl__tally_answered(struct pawl__machine *machine, struct pawl__tally *tally, int64_t now_us)
 {
-    const struct pawl__op *op = &tally->op;
+    const struct pawl__op *op = tally->op;
     tally->out = false;
     tally->unset = tally->ask.unset;
     if (op->answer == PAWL__UNKNOWN) {

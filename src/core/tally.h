@@ -16,7 +16,8 @@
  * whichever is first. The others sleep until it is their turn: each who is granted lets the next
  * two ask, so that a count that suffices for all reaches all in a few steps, and one that does not
  * wakes hardly anybody in vain. Who comes new and may wait stands behind those who do, so that a
- * caller who wants many permits is not starved by others who want few.
+ * caller who wants many permits is not starved by others who want few. There may be many of them,
+ * so those behind the first have no operation of their own, until they ask.
  *
  * A take whose caller has left without an answer is taken back in the background, for as long as
  * the backend keeps its record. */
@@ -31,7 +32,7 @@ struct pawl__tally {
     struct pawl__timer timer;
     struct pawl__name *name;
     struct pawl__request *request; /* NULL: it left */
-    struct pawl__op op;
+    struct pawl__op *op;           /* NULL: it only waits, and the backend has nothing of it */
     struct pawl__tally_ask ask;
     bool out;         /* op is with the engine, and with it what the ask is answered */
     bool unset;       /* the last answer said that nobody has set a count */
@@ -70,6 +71,10 @@ void pawl__tally_cancel(
 struct pawl__tally *pawl__tally_new(struct pawl__machine *machine, struct pawl__name *name,
     enum pawl__tally_verb verb, int64_t amount, const struct pawl__permit_id *ids);
 void pawl__tally_clear(struct pawl__tally *tally);
+
+/* Give it an operation again; false: no memory. And take it away. */
+bool pawl__tally_equip(struct pawl__tally *tally);
+void pawl__tally_strip(struct pawl__tally *tally);
 
 /* A sentence for a request that ends with this status. NULL: no memory. */
 char *pawl__tally_explain(const struct pawl__tally *tally, pawl_status status);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making and freeing tallies. Those that have ended are kept with their name for the next ones: so
- * a number whose record may be forgotten goes along with the next question. */
+/* Making and freeing tallies. Those that have ended are kept with their name for the next ones,
+ * with their operations if they have any: so a number whose record may be forgotten goes along with
+ * the next question. */
 #include "core/tally.h"
 
 #include "base/alloc.h"
@@ -19,15 +20,48 @@ static int64_t keep_us(const struct pawl__machine *machine)
 
 void pawl__tally_clear(struct pawl__tally *tally)
 {
-    pawl__free(tally->op.error);
+    if (tally->op != NULL) {
+        pawl__free(pawl__take_error(tally->op));
+    }
     pawl__free(tally->ask.ids);
     pawl__free(tally->ask.gone);
-    tally->op.error = NULL;
     tally->ask.ids = NULL;
     tally->ask.gone = NULL;
 }
 
-/* Zeroed: one that has ended, with its number, or a new one. NULL: no memory. */
+static void tally_free(struct pawl__tally *tally)
+{
+    pawl__tally_clear(tally);
+    pawl__free(tally->op);
+    pawl__free(tally);
+}
+
+bool pawl__tally_equip(struct pawl__tally *tally)
+{
+    struct pawl__op *op = tally->op != NULL ? tally->op : pawl__alloc(sizeof *op);
+    tally->op = op;
+    if (op == NULL) {
+        return false;
+    }
+    *op = (struct pawl__op){.place = pawl__name_place(tally->name),
+        .id = tally->number,
+        .lease_us = tally->request != NULL ? tally->request->lease_us : 0,
+        .tally = &tally->ask,
+        .core = tally};
+    return true;
+}
+
+void pawl__tally_strip(struct pawl__tally *tally)
+{
+    if (tally->op != NULL) {
+        pawl__free(pawl__take_error(tally->op));
+        pawl__free(tally->op);
+        tally->op = NULL;
+    }
+}
+
+/* Zeroed but for its operation: one that has ended, with its number, or a new one. NULL: no memory.
+ */
 static struct pawl__tally *blank(struct pawl__name *name, uint64_t *former_out)
 {
     struct pawl__list *spare = pawl__list_pop(&name->traffic->own->tally_spares);
@@ -36,8 +70,10 @@ static struct pawl__tally *blank(struct pawl__name *name, uint64_t *former_out)
         return pawl__alloc(sizeof(struct pawl__tally));
     }
     struct pawl__tally *tally = PAWL__CONTAINER(spare, struct pawl__tally, all);
+    struct pawl__op *op = tally->op;
     *former_out = tally->number;
     memset(tally, 0, sizeof *tally);
+    tally->op = op;
     return tally;
 }
 
@@ -67,19 +103,15 @@ struct pawl__tally *pawl__tally_new(struct pawl__machine *machine, struct pawl__
     }
     tally->ask = (struct pawl__tally_ask){
         .verb = verb, .amount = amount, .keep_us = keep_us(machine), .forget = former};
-    if (!copy_ids(&tally->ask, ids)) {
-        pawl__tally_clear(tally);
-        pawl__free(tally);
+    tally->name = name;
+    tally->number = machine->next_id;
+    if (!copy_ids(&tally->ask, ids) || !pawl__tally_equip(tally)) {
+        tally_free(tally);
         return NULL;
     }
-    tally->name = name;
-    tally->number = machine->next_id++;
+    machine->next_id++;
     tally->copy_us = PAWL__NEVER;
     tally->timer.kind = PAWL__TIMER_TALLY;
-    tally->op.place = pawl__name_place(name);
-    tally->op.core = tally;
-    tally->op.tally = &tally->ask;
-    tally->op.id = tally->number;
     pawl__list_init(&tally->node);
     pawl__list_push(&machine->tallies, &tally->all);
     name->uses++;
@@ -90,7 +122,7 @@ void pawl__tally_free_spares(struct pawl__traffic *traffic)
 {
     struct pawl__list *node = NULL;
     while ((node = pawl__list_pop(&traffic->tally_spares)) != NULL) {
-        pawl__free(PAWL__CONTAINER(node, struct pawl__tally, all));
+        tally_free(PAWL__CONTAINER(node, struct pawl__tally, all));
     }
 }
 
@@ -98,8 +130,6 @@ void pawl__tally_abolish(struct pawl__machine *machine)
 {
     struct pawl__list *node = NULL;
     while ((node = pawl__list_pop(&machine->tallies)) != NULL) {
-        struct pawl__tally *tally = PAWL__CONTAINER(node, struct pawl__tally, all);
-        pawl__tally_clear(tally);
-        pawl__free(tally);
+        tally_free(PAWL__CONTAINER(node, struct pawl__tally, all));
     }
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/limits.h"
 
 #include <assert.h>
@@ -135,6 +136,7 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
     tenure->request = NULL;
     pawl__list_remove(&tenure->node);
     pawl__ear_close(machine, tenure, now_us);
+    pawl__ear_next(machine, tenure->name, now_us);
     if (tenure->name->active == tenure) {
         tenure->name->active = NULL;
     }
@@ -212,7 +214,7 @@ bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenu
 {
     switch (tenure->state) {
     case PAWL__TENURE_WAITING:
-        pawl__claim_ask(machine, tenure, now_us);
+        pawl__claim_ask_again(machine, tenure, now_us);
         return true;
     case PAWL__TENURE_RELEASING:
         pawl__release_again(machine, tenure, now_us);
@@ -228,6 +230,19 @@ bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenu
         break;
     }
     return false;
+}
+
+/* A sentence for a claim whose grants came too late. */
+char *pawl__tenure_too_late(const struct pawl__tenure *tenure)
+{
+    const struct pawl__op *op = &tenure->motion->main;
+    char shown[128];
+    const char *name = tenure->name->node.key;
+    return pawl__format("lock '%s': it was granted, but its lease of %lld ms was over when the "
+                        "answer came (%u times); lease_ms must be longer than the way there and "
+                        "back",
+        pawl__printable(name, strlen(name), shown, sizeof shown), (long long)(op->lease_us / 1000),
+        tenure->motion->late);
 }
 
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)

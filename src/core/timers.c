@@ -51,7 +51,7 @@ int64_t pawl__request_due(const struct pawl__request *request)
 {
     const struct pawl__tenure *tenure = request->tenure;
     int64_t due_us = due_of(&request->timer);
-    if (request->tally != NULL) {
+    if (request->kind == PAWL__WANT_TALLY) {
         return pawl__min64(due_us, due_of(&request->tally->timer));
     }
     if (request->kind != PAWL__WANT_ACQUIRE) {

@@ -31,13 +31,6 @@ _Alignas(64) const struct pawl__traffic pawl__nobody = {
 };
 #pragma GCC diagnostic pop
 
-/* Whether some who want it stand in line, or count, even if nobody is in their way. */
-bool pawl__traffic_always(enum pawl__family family)
-{
-    return family != PAWL__FAMILY_MUTEX && family != PAWL__FAMILY_SPIN &&
-           family != PAWL__FAMILY_PLAIN;
-}
-
 struct pawl__traffic *pawl__traffic_make(struct pawl__name *name)
 {
     if (name->traffic->own != NULL) {
@@ -72,9 +65,11 @@ static bool is_needed(const struct pawl__name *name, int64_t now_us)
 
 void pawl__traffic_rest(struct pawl__name *name, int64_t now_us)
 {
-    const bool held = name->active != NULL && name->active->state == PAWL__TENURE_HELD;
-    if (held && !pawl__traffic_always(pawl__name_family(name)) && !is_needed(name, now_us)) {
-        struct pawl__traffic *traffic = name->traffic->own;
+    struct pawl__traffic *traffic = name->traffic->own;
+    const struct pawl__tenure *active = name->active;
+    const bool held =
+        active != NULL ? active->state == PAWL__TENURE_HELD : !pawl__list_empty(&name->holds);
+    if (held && traffic != NULL && !is_needed(name, now_us)) {
         name->traffic = &pawl__nobody;
         pawl__traffic_free(traffic);
     }

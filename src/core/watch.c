@@ -33,11 +33,11 @@ void pawl__watch_ask_waiting(struct pawl__machine *machine, struct pawl__name *n
     const struct pawl__list *crowd = &name->traffic->crowd;
     for (struct pawl__list *node = crowd->next; node != crowd; node = node->next) {
         if (tenure_of(node)->state == PAWL__TENURE_WAITING) {
-            pawl__claim_ask(machine, tenure_of(node), now_us);
+            pawl__claim_ask_again(machine, tenure_of(node), now_us);
         }
     }
     if (name->active != NULL && name->active->state == PAWL__TENURE_WAITING) {
-        pawl__claim_ask(machine, name->active, now_us);
+        pawl__claim_ask_again(machine, name->active, now_us);
     }
 }
 

@@ -6,8 +6,11 @@
 #define LEASE_US 3000000
 #define DEAD_US 5000000 /* from then on a waiter that says nothing counts as dead */
 #define WAITERS 3
+#define MANY 20
+#define EARS 8
 
 static struct pawl__request waits[WAITERS];
+static struct pawl__request many[MANY];
 
 static int begin(void **state)
 {
@@ -86,6 +89,94 @@ static void only_whose_turn_it_is_asks(void **state)
         assert_int_equal(queue_length(), WAITERS - 1 - i);
         assert_int_equal(stage_release_now(&stage, &handle, OWNER + i), PAWL_OK);
     }
+}
+
+static void wait_many(int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        stage_acquire(&stage, &many[i], &handle, OWNER + (uint64_t)i, 60000000);
+        assert_false(many[i].finished);
+    }
+}
+
+/* The first few are called first, and only they listen. */
+static void who_is_near_its_turn_listens(void **state)
+{
+    (void)state;
+    stranger_gets();
+    wait_many(0, MANY);
+    assert_int_equal(queue_length(), MANY);
+    assert_int_equal(stage.submitted[PAWL__OP_WATCH], EARS);
+    stranger_leaves();
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(clock_ended(&many[i]), PAWL_OK);
+        assert_int_equal(
+            stage.submitted[PAWL__OP_WATCH], EARS + i + 1 < MANY ? EARS + i + 1 : MANY);
+        assert_int_equal(stage_release_now(&stage, &handle, OWNER + i), PAWL_OK);
+    }
+    assert_int_equal(stage.submitted[PAWL__OP_UNWATCH], MANY);
+}
+
+/* One whose turn is near leaves, so that another's is. */
+static void who_comes_nearer_listens(void **state)
+{
+    (void)state;
+    stranger_gets();
+    wait_many(0, EARS + 1);
+    assert_int_equal(stage.submitted[PAWL__OP_WATCH], EARS);
+    pawl__machine_expire(&stage.machine, &many[3], stage.now_us);
+    stage_pass(&stage, 0);
+    assert_true(many[3].finished);
+    assert_int_equal(stage.submitted[PAWL__OP_WATCH], EARS + 1);
+    pawl__machine_cancel(&stage.machine, &handle, stage.now_us);
+    stage_pass(&stage, 0);
+    assert_int_equal(queue_length(), 0);
+}
+
+/* How many have been granted and not released yet; those release now. */
+static int release_granted(void)
+{
+    int count = 0;
+    for (int i = 0; i < MANY; i++) {
+        if (many[i].finished && many[i].owner != 0) {
+            assert_int_equal(clock_ended(&many[i]), PAWL_OK);
+            many[i].owner = 0;
+            count++;
+            assert_int_equal(stage_release_now(&stage, &handle, OWNER + (uint64_t)i), PAWL_OK);
+        }
+    }
+    return count;
+}
+
+/* The questions of the first ten were lost, so they stand behind those who came later. The first
+ * one that is called does not hear it, and asks within a second; by then it is known. */
+static void in_another_order_everybody_listens(void **state)
+{
+    (void)state;
+    stranger_gets();
+    stage.connected = false;
+    wait_many(0, MANY / 2);
+    for (int i = 0; i < MANY / 2; i++) {
+        struct pawl__op *op = clock_take();
+        op->again = true;
+        stage_answer_as(&stage, op, PAWL__FAILED);
+    }
+    assert_null(stage.out);
+    stage.connected = true;
+    wait_many(MANY / 2, MANY);
+    stage_pass(&stage, 1200000);
+    assert_int_equal(queue_length(), MANY);
+    stranger_leaves();
+    assert_false(many[MANY / 2].finished);
+    stage_pass(&stage, 1200000);
+    assert_true(many[MANY / 2].finished);
+    assert_true(handle.name->traffic->mixed);
+    stage_pass(&stage, 1200000);
+    int rest = MANY;
+    for (int granted = 1; granted > 0; rest -= granted) {
+        granted = release_granted(); /* each is called by the release of the one before */
+    }
+    assert_int_equal(rest, 0);
 }
 
 /* Nobody is called, for messages get lost: each asks once a second. */
@@ -331,6 +422,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(begin, only_whose_turn_it_is_asks),
+        CASE(begin, who_is_near_its_turn_listens),
+        CASE(begin, who_comes_nearer_listens),
+        CASE(begin, in_another_order_everybody_listens),
         CASE(begin, who_hears_nothing_asks_once_a_second),
         CASE(begin, an_ear_that_failed_is_opened_again),
         CASE(begin, who_asks_while_all_are_called_asks_again),

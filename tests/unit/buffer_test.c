@@ -215,6 +215,30 @@ static void a_freed_buffer_can_be_used_again(void **state)
     pawl__buffer_free(&buffer);
 }
 
+static void an_empty_buffer_is_trimmed(void **state)
+{
+    (void)state;
+    const char bytes[700] = {0};
+    struct pawl__buffer buffer;
+    pawl__buffer_init(&buffer, 1 << 20);
+    pawl__buffer_trim(&buffer, 512);
+    assert_null(buffer.bytes);
+    assert_true(pawl__buffer_append(&buffer, bytes, sizeof bytes));
+    assert_true(pawl__buffer_append(&buffer, bytes, sizeof bytes));
+    const size_t grown = buffer.capacity;
+    pawl__buffer_trim(&buffer, 512); /* it is not empty */
+    assert_int_equal(buffer.capacity, grown);
+    pawl__buffer_consume(&buffer, sizeof bytes);
+    pawl__buffer_truncate(&buffer, 0);
+    pawl__buffer_trim(&buffer, grown);
+    assert_int_equal(buffer.capacity, grown);
+    pawl__buffer_trim(&buffer, 512);
+    assert_int_equal(buffer.capacity, 512);
+    assert_true(pawl__buffer_append(&buffer, "abcd", 4));
+    assert_content(&buffer, "abcd");
+    pawl__buffer_free(&buffer);
+}
+
 enum { MODEL_MAX = 3000 };
 
 /* The same bytes in a plain array, moved at every step. */
@@ -308,6 +332,7 @@ int main(void)
         CASE(without_memory_nothing_changes),
         CASE(without_memory_consumed_room_is_used),
         CASE(a_freed_buffer_can_be_used_again),
+        CASE(an_empty_buffer_is_trimmed),
         CASE(random_operations_agree_with_a_plain_array),
         CASE(random_operations_agree_when_memory_fails),
     };

@@ -270,6 +270,101 @@ static void a_client_keeps_some_from_the_start(void **state)
 
 #define SCENE(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+/* ===== Of those who wait in a crowd ===== */
+
+static void stranger(enum pawl__op_kind kind, enum pawl__family family)
+{
+    struct pawl__place place = {.name = "x", .name_size = 1, .family = family};
+    struct pawl__op op = {.place = &place,
+        .kind = kind,
+        .id = 1000,
+        .as = PAWL_WRITE,
+        .lease_us = 100 * LEASE_US,
+        .sent_us = stage.now_us};
+    pawl__memory_apply(&stage.table, &stage.stranger, &op, stage.now_us);
+    assert_int_equal(op.answer, PAWL__DONE);
+    while (pawl__memory_woken(&stage.table) != NULL) { /* nobody is told */
+    }
+}
+
+static void open_as(pawl_kind kind)
+{
+    stage_close(&stage, &handle);
+    stage_open_kind(&stage, &handle, "x", kind, LEASE_US, true);
+    stranger(PAWL__OP_ACQUIRE, pawl__family_of(kind));
+}
+
+static void a_waiter_has_one_only_while_it_asks(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    open_as(PAWL_READ);
+    stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
+    assert_ptr_equal(request.tenure->motion, &pawl__at_rest);
+    const uint64_t id = request.tenure->id;
+    stage.connected = false;
+    stage_pass(&stage, 2 * SECOND);
+    assert_int_equal(stage.out->kind, PAWL__OP_ACQUIRE);
+    assert_int_equal(stage.out->id, id); /* the same question again */
+    assert_ptr_not_equal(request.tenure->motion, &pawl__at_rest);
+    stage.connected = true;
+    stage_flush(&stage);
+    assert_ptr_equal(request.tenure->motion, &pawl__at_rest);
+    stranger(PAWL__OP_RELEASE, PAWL__FAMILY_SHARED);
+    stage_pass(&stage, 2 * SECOND);
+    assert_true(request.finished);
+    assert_int_equal(request.status, PAWL_OK);
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+}
+
+static void without_memory_a_waiter_goes_on_waiting(void **state)
+{
+    (void)state;
+    struct pawl__request request;
+    open_as(PAWL_READ);
+    stage_acquire(&stage, &request, &handle, OWNER, PAWL__NEVER);
+    const unsigned asked = stage.submitted[PAWL__OP_ACQUIRE];
+    pawl__alloc_hook = refuse_motions;
+    stranger(PAWL__OP_RELEASE, PAWL__FAMILY_SHARED);
+    stage_pass(&stage, 5 * SECOND);
+    assert_int_equal(stage.submitted[PAWL__OP_ACQUIRE], asked);
+    assert_false(request.finished);
+    pawl__alloc_hook = NULL;
+    stage_pass(&stage, 2 * SECOND);
+    assert_true(request.finished);
+    assert_int_equal(request.status, PAWL_OK);
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+}
+
+/* Its place in the backend's queue has to be given up, with what is kept for what has to be, or
+ * when there is memory. */
+static void a_waiter_that_leaves_without_memory_leaves_the_queue(void **state)
+{
+    (void)state;
+    static struct pawl__request requests[10];
+    open_as(PAWL_FAIR);
+    for (uint64_t i = 0; i < 10; i++) {
+        stage_acquire(&stage, &requests[i], &handle, OWNER + i, 60 * SECOND);
+    }
+    struct pawl__tenure *last = requests[9].tenure;
+    assert_ptr_equal(last->motion, &pawl__at_rest);
+    pawl__alloc_hook = refuse_motions;
+    pawl__machine_expire(&stage.machine, &requests[9], stage.now_us);
+    stage_pass(&stage, SECOND);
+    assert_true(requests[9].finished);
+    pawl__free(requests[9].error);
+    assert_int_equal(last->state, PAWL__TENURE_CLEANING);
+    assert_int_equal(stage.submitted[PAWL__OP_RELEASE], 0);
+    pawl__alloc_hook = NULL;
+    stage_pass(&stage, SECOND);
+    assert_int_equal(stage.submitted[PAWL__OP_RELEASE], 1);
+    pawl__machine_cancel(&stage.machine, &handle, stage.now_us);
+    stage_pass(&stage, 0);
+    assert_int_equal(stage.submitted[PAWL__OP_RELEASE], 10);
+    const struct pawl__memory_entry *entry = pawl__memory_look(&stage.table, "x", 1);
+    assert_true(pawl__list_empty(&entry->queue));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +379,9 @@ int main(void)
         SCENE(all_holds_are_warned_of_silence),
         SCENE(a_loss_for_want_of_memory_says_so),
         SCENE(a_thread_that_ends_after_the_loss_does_not_delay_the_end),
+        SCENE(a_waiter_has_one_only_while_it_asks),
+        SCENE(without_memory_a_waiter_goes_on_waiting),
+        SCENE(a_waiter_that_leaves_without_memory_leaves_the_queue),
         cmocka_unit_test(a_client_keeps_some_from_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,12 +139,45 @@ static void there_is_a_limit(void **state)
     pawl__slots_free(&slots);
 }
 
+static void what_a_rush_needed_is_given_back(void **state)
+{
+    (void)state;
+    struct pawl__slots slots;
+    const struct pawl__slot slot = {.deadline_us = 1};
+    pawl__slots_init(&slots);
+    pawl__slots_trim(&slots);
+    assert_int_equal(slots.capacity, 0);
+    for (size_t i = 0; i < 1000; i++) {
+        assert_true(pawl__slots_reserve(&slots));
+        pawl__slots_push(&slots, &slot);
+    }
+    pawl__slots_trim(&slots); /* all of them are owed */
+    assert_int_equal(slots.capacity, 1024);
+    assert_true(pawl__slots_spacious(&slots));
+    while (slots.count > 0) {
+        pawl__slots_pop(&slots);
+    }
+    pawl__alloc_hook = refuse;
+    pawl__slots_trim(&slots);
+    pawl__alloc_hook = NULL;
+    assert_int_equal(slots.capacity, 1024);
+    pawl__slots_trim(&slots);
+    assert_false(pawl__slots_spacious(&slots));
+    assert_in_range(slots.capacity, 64, 1023);
+    for (size_t i = 0; i < 1000; i++) {
+        assert_true(pawl__slots_reserve(&slots));
+        pawl__slots_push(&slots, &slot);
+    }
+    pawl__slots_free(&slots);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deadlines_in_order),
         cmocka_unit_test(deadlines_out_of_order),
         cmocka_unit_test(there_is_a_limit),
+        cmocka_unit_test(what_a_rush_needed_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

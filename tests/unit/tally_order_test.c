@@ -2,7 +2,9 @@
 /* Who waits for permits is served in order, also if a message and the answer to our own release
  * come to two threads at once: then what the one has the machine ask may reach the backend behind
  * what the other has it ask. */
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "core/tally.h"
 #include "support/fail.h"
 #include "support/stage.h"
 
@@ -66,10 +68,49 @@ static void nobody_asks_past_one_who_asks(void **state)
     stage_end(&stage);
 }
 
+static bool refuse_operations(size_t size)
+{
+    return size != sizeof(struct pawl__op);
+}
+
+/* Who waits behind the first has no operation, and without memory for one it goes on waiting. */
+static void who_waits_behind_is_small(void **state)
+{
+    (void)state;
+    struct pawl__request first = start(PAWL__TALLY_TAKE, 1);
+    struct pawl__request second = start(PAWL__TALLY_TAKE, 1);
+    struct pawl__request give = start(PAWL__TALLY_GIVE, 2);
+    stage_begin(&stage);
+    stage_open_count(&stage, &handle, "s", PAWL__FAMILY_SEMAPHORE);
+    count(PAWL__TALLY_SET, 0);
+    stage_tally(&stage, &first, &handle, PAWL__NEVER);
+    stage_tally(&stage, &second, &handle, PAWL__NEVER);
+    assert_non_null(first.tally->op);
+    assert_null(second.tally->op);
+
+    stage.connected = false;
+    stage_tally(&stage, &give, &handle, 0);
+    pawl__alloc_hook = refuse_operations;
+    stage.connected = true;
+    stage_flush(&stage);
+    assert_true(give.finished && first.finished);
+    assert_int_equal(first.status, PAWL_OK);
+    stage_pass(&stage, 5 * SECOND);
+    assert_false(second.finished);
+    pawl__alloc_hook = NULL;
+    stage_pass(&stage, 2 * SECOND);
+    assert_true(second.finished);
+    assert_int_equal(second.status, PAWL_OK);
+    stage_close(&stage, &handle);
+    stage_pass(&stage, SECOND);
+    stage_end(&stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_asks_past_one_who_asks),
+        cmocka_unit_test(who_waits_behind_is_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

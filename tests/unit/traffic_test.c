@@ -66,6 +66,38 @@ static void one_caller_makes_none(void **state)
     assert_false(has_traffic());
 }
 
+/* Who claims alone stands in a crowd until the grant. */
+static void of_kinds_that_crowd_a_hold_has_none(void **state)
+{
+    (void)state;
+    static const pawl_kind kinds[] = {PAWL_FAIR, PAWL_READ, PAWL_WRITE};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        stage_close(&stage, &handle);
+        stage_open_kind(&stage, &handle, "x", kinds[i], LEASE_US, true);
+        assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+        assert_false(has_traffic());
+        stage_pass(&stage, LEASE_US);
+        assert_false(has_traffic());
+        assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+    }
+}
+
+static void without_memory_for_a_crowd_nobody_claims(void **state)
+{
+    (void)state;
+    stage_close(&stage, &handle);
+    stage_open_kind(&stage, &handle, "x", PAWL_READ, LEASE_US, true);
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    pawl__alloc_hook = refuse_traffic;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OTHER), PAWL_NO_MEMORY);
+    stage_pass(&stage, LEASE_US); /* what there is goes on */
+    assert_int_equal(stage_release_now(&stage, &handle, OWNER), PAWL_OK);
+    assert_int_equal(stage_acquire_now(&stage, &handle, OTHER), PAWL_NO_MEMORY);
+    pawl__alloc_hook = NULL;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OTHER), PAWL_OK);
+    assert_int_equal(stage_release_now(&stage, &handle, OTHER), PAWL_OK);
+}
+
 static void a_wake_up_of_all_names_makes_none(void **state)
 {
     (void)state;
@@ -223,8 +255,7 @@ static void a_name_of_those_who_count_is_made_with_it_or_not_at_all(void **state
     bool fresh = false;
     pawl__alloc_hook = refuse_traffic;
     assert_null(pawl__machine_name(&stage.machine, "s", 1, PAWL__FAMILY_SEMAPHORE, &fresh));
-    assert_null(pawl__machine_name(&stage.machine, "f", 1, PAWL__FAMILY_FAIR, &fresh));
-    assert_null(pawl__machine_name(&stage.machine, "r", 1, PAWL__FAMILY_SHARED, &fresh));
+    assert_null(pawl__machine_name(&stage.machine, "l", 1, PAWL__FAMILY_LATCH, &fresh));
     assert_int_equal(stage.machine.names.count, 1);
 }
 
@@ -234,6 +265,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(one_caller_makes_none),
+        CASE(of_kinds_that_crowd_a_hold_has_none),
+        CASE(without_memory_for_a_crowd_nobody_claims),
         CASE(a_wake_up_of_all_names_makes_none),
         CASE(silence_makes_it_for_as_long_as_it_lasts),
         CASE(who_waits_for_another_client_makes_it),

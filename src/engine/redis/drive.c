@@ -29,7 +29,10 @@ enum {
     RESERVED_US = 100,        /* so long the seat is kept for who was called */
     LATE_US = 20 * US_PER_MS, /* who sits judges its replies itself unless it sleeps longer */
     BUSY = 64,                /* so many exchanges make it worth the keeper's while to look */
-    GUARDED_US_MIN = 100 * US_PER_MS, /* the shortest timeout with which it does */
+    GUARDED_US_MIN = 100 * US_PER_MS,    /* the shortest timeout with which it does */
+    TRIM_US = 100 * US_PER_MS,           /* so long memory is kept that a rush has needed, */
+    OUT_KEPT_SIZE = 8 << 10,             /* beyond so many bytes for commands; */
+    OUT_COMMON_SIZE = 2 * OUT_KEPT_SIZE, /* the texts of scripts need so many without a rush */
 };
 
 /* ===== Seats ===== */
@@ -507,10 +510,29 @@ size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *d
     return count;
 }
 
+/* What a thousand callers have needed who asked at once is not kept for all time, nor given back at
+ * once, for they may go on like that. The answer is when to look again. Mutex held. */
+static int64_t trim(struct pawl__conn *conn)
+{
+    if (!pawl__slots_spacious(&conn->slots) && conn->link.out.capacity <= OUT_COMMON_SIZE) {
+        return PAWL__NEVER;
+    }
+    const int64_t now_us = pawl__now_us();
+    if (conn->trim_us == 0) {
+        conn->trim_us = now_us + TRIM_US;
+    } else if (now_us >= conn->trim_us) {
+        pawl__slots_trim(&conn->slots);
+        pawl__buffer_trim(&conn->link.out, OUT_KEPT_SIZE);
+        conn->trim_us = 0;
+    }
+    return conn->trim_us != 0 ? conn->trim_us : PAWL__NEVER;
+}
+
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
 {
     size_t count = 0;
     pthread_mutex_lock(&conn->mutex);
+    *due_us = pawl__min64(*due_us, trim(conn));
     const bool ready = conn->link.state == PAWL__LINK_READY;
     *due_us = pawl__min64(*due_us, promise_look(conn));
     if (pawl__conn_needs_care(conn) && !conn->seat.taken) {

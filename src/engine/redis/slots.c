@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-enum { CAPACITY_MIN = 64 };
+enum { CAPACITY_MIN = 64, CAPACITY_KEPT = 128 };
 
 void pawl__slots_init(struct pawl__slots *slots)
 {
@@ -35,6 +35,24 @@ bool pawl__slots_grow(struct pawl__slots *slots)
     slots->capacity = capacity;
     slots->head = 0;
     return true;
+}
+
+bool pawl__slots_spacious(const struct pawl__slots *slots)
+{
+    return slots->capacity > CAPACITY_KEPT;
+}
+
+void pawl__slots_trim(struct pawl__slots *slots)
+{
+    if (!pawl__slots_spacious(slots) || slots->count > 0) {
+        return;
+    }
+    struct pawl__slot *ring = pawl__realloc(slots->ring, CAPACITY_KEPT * sizeof *ring);
+    if (ring != NULL) {
+        slots->ring = ring;
+        slots->capacity = CAPACITY_KEPT;
+        slots->head = 0;
+    }
 }
 
 void pawl__slots_want_all(struct pawl__slots *slots)

@@ -2,7 +2,8 @@
 /* The replies that a connection owes us: one slot for each command sent, first in, first out.
  *
  * A slot knows whose the answer is. It lives in a ring that grows when it must and is kept, so
- * nothing is allocated in the steady state. No locks: the connection's mutex guards it. */
+ * nothing is allocated in the steady state; what only a rush has needed is given back. No locks:
+ * the connection's mutex guards it. */
 #ifndef PAWL_ENGINE_REDIS_SLOTS_H
 #define PAWL_ENGINE_REDIS_SLOTS_H
 
@@ -41,6 +42,10 @@ void pawl__slots_init(struct pawl__slots *slots);
 void pawl__slots_free(struct pawl__slots *slots);
 
 __attribute__((warn_unused_result)) bool pawl__slots_grow(struct pawl__slots *slots);
+
+/* Whether a rush has needed more than is kept; and give that back, if nothing is owed. */
+bool pawl__slots_spacious(const struct pawl__slots *slots);
+void pawl__slots_trim(struct pawl__slots *slots);
 
 /* Somebody waits for the lazy ones too, from now on, but does not drive. */
 void pawl__slots_want_all(struct pawl__slots *slots);
