@@ -2,7 +2,8 @@
 /* What a call on a multi-lock asks next; multi.h tells the idea. Pure: it is given the time and the
  * answers, so a test can be the driver.
  *
- * An acquire goes through rounds:
+ * An acquire that can be asked as one is: that is its only round, and UNDO after a fault. Any other
+ * goes through rounds:
  *
  *   TRY ──all given──> done
  *    │ ^
@@ -50,7 +51,7 @@ void pawl__multi_answer(
     struct pawl__multi_call *call, size_t slot, pawl_status status, const char *error)
 {
     call->slots[slot].status = status;
-    if (status == PAWL_OK) {
+    if (status == PAWL_OK || call->slots[slot].spared) {
         return;
     }
     bool all = call->stage == PAWL__MULTI_ALL;
@@ -73,6 +74,7 @@ static void begin(struct pawl__multi_call *call, enum pawl__multi_stage stage,
     call->error_slot = call->count;
     for (size_t i = 0; i < call->count; i++) {
         call->slots[i].asked = false;
+        call->slots[i].spared = false;
     }
 }
 
@@ -103,7 +105,18 @@ static bool undo(struct pawl__multi_call *call)
 static bool try_rest(struct pawl__multi_call *call)
 {
     begin(call, PAWL__MULTI_TRY, PAWL__WANT_ACQUIRE, 0);
-    return mark(call, call->next, false);
+    return mark(call, 0, false);
+}
+
+static int64_t wait_left_us(const struct pawl__multi_call *call, int64_t now_us)
+{
+    return call->until_us == PAWL__NEVER ? PAWL__NEVER : pawl__max64(call->until_us - now_us, 0);
+}
+
+static bool try_whole(struct pawl__multi_call *call, int64_t now_us)
+{
+    begin(call, PAWL__MULTI_WHOLE, PAWL__WANT_ACQUIRE, wait_left_us(call, now_us));
+    return mark(call, 0, false);
 }
 
 /* False: no time is left. */
@@ -112,8 +125,7 @@ static bool wait_for_next(struct pawl__multi_call *call, int64_t now_us)
     if (call->until_us <= now_us) {
         return false;
     }
-    int64_t wait_us = call->until_us == PAWL__NEVER ? PAWL__NEVER : call->until_us - now_us;
-    begin(call, PAWL__MULTI_WAIT, PAWL__WANT_ACQUIRE, wait_us);
+    begin(call, PAWL__MULTI_WAIT, PAWL__WANT_ACQUIRE, wait_left_us(call, now_us));
     call->slots[call->next].asked = true;
     return true;
 }
@@ -137,8 +149,13 @@ static void note_grants(struct pawl__multi_call *call)
         struct pawl__multi_slot *slot = &call->slots[i];
         slot->has = slot->has || (slot->asked && slot->status == PAWL_OK);
     }
-    while (call->next < call->count && call->slots[call->next].has) {
-        call->next++;
+    call->next = call->count;
+    for (size_t i = call->count; i-- > 0;) {
+        const struct pawl__multi_slot *slot = &call->slots[i];
+        const bool none = call->next == call->count || call->slots[call->next].spared;
+        if (!slot->has && (!slot->spared || none)) {
+            call->next = i;
+        }
     }
 }
 
@@ -148,6 +165,17 @@ static void note_returns(struct pawl__multi_call *call)
         struct pawl__multi_slot *slot = &call->slots[i];
         slot->has = slot->has && !slot->asked;
     }
+}
+
+static bool granted_whole(struct pawl__multi_call *call)
+{
+    note_grants(call);
+    if (call->next < call->count) {
+        blame(call, call->slots[call->next].status, call->next);
+        return undo(call);
+    }
+    call->status = PAWL_OK;
+    return false;
 }
 
 static bool granted_some(struct pawl__multi_call *call, int64_t now_us)
@@ -164,7 +192,7 @@ static bool waited(struct pawl__multi_call *call)
 {
     const size_t awaited = call->next;
     note_grants(call);
-    if (call->next == awaited) {
+    if (!call->slots[awaited].has) {
         blame(call, call->slots[awaited].status, awaited);
         return undo(call);
     }
@@ -172,10 +200,10 @@ static bool waited(struct pawl__multi_call *call)
     return try_rest(call);
 }
 
-static bool first_round(struct pawl__multi_call *call)
+static bool first_round(struct pawl__multi_call *call, int64_t now_us)
 {
     if (call->kind == PAWL__WANT_ACQUIRE) {
-        return try_rest(call);
+        return call->whole ? try_whole(call, now_us) : try_rest(call);
     }
     begin(call, PAWL__MULTI_ALL, call->kind, 0);
     return mark(call, 0, false);
@@ -194,7 +222,9 @@ bool pawl__multi_next(struct pawl__multi_call *call, int64_t now_us)
 {
     switch (call->stage) {
     case PAWL__MULTI_BEGIN:
-        return first_round(call);
+        return first_round(call, now_us);
+    case PAWL__MULTI_WHOLE:
+        return granted_whole(call);
     case PAWL__MULTI_TRY:
         return granted_some(call, now_us);
     case PAWL__MULTI_YIELD:

@@ -114,7 +114,9 @@ struct pawl__request {
     struct pawl__waiter *waiter;                 /* of a blocking caller; NULL: asynchronous */
     void (*hook)(struct pawl__request *request); /* the driver's: called when it has finished, with
                                                     no mutex held; NULL: the courier is */
-    const _Atomic bool *stop; /* acquire: it was canceled before it began; NULL: never is */
+    const _Atomic bool *stop;  /* acquire: it was canceled before it began; NULL: never is */
+    struct pawl__party *party; /* acquire: with whom it is made; NULL: alone */
+    bool spared;               /* acquire: it ended only because another of its party did */
     uint64_t owner;
     int64_t start_us;
     int64_t
@@ -134,6 +136,26 @@ struct pawl__request {
                     driver */
     struct pawl__lost lost;         /* PAWL_LOST: how */
     struct pawl__delivery delivery; /* the driver's */
+};
+
+/* Acquire requests that are made together: all are granted or none is. They take their turns here
+ * in the order of the list, and then they are one question to the backend. It belongs to whoever
+ * makes the requests, who sets `requests` and `count`, all else is zero, and keeps it until all
+ * have finished. party.c tells the rest. */
+struct pawl__party {
+    struct pawl__request **requests; /* 2 to PAWL__JOINT_MAX, of one client and different names */
+    size_t count;
+    struct pawl__list node;        /* in the machine's parties */
+    struct pawl__party *next;      /* among those to look at when this step is over */
+    struct pawl__request *speaker; /* whom the others wait for; NULL: for the answers */
+    size_t arrived;                /* so many have been started, */
+    size_t joined;                 /* and of these so many have asked for their turns */
+    size_t finished;
+    size_t out;         /* answers that are to come */
+    pawl_status status; /* what it ended with */
+    bool over;          /* one has failed, so all have */
+    bool moving;        /* turns are being taken just now */
+    bool listed;        /* to be looked at */
 };
 
 /* What the user chose for a handle, in microseconds. Handles that chose the same share it, and
@@ -364,10 +386,12 @@ struct pawl__machine {
     struct pawl__motion *motions; /* spare ones */
     unsigned motion_count;
     struct pawl__list ears;
+    struct pawl__list parties;
     struct pawl__list tallies;
     struct pawl__list leases;   /* of permits that are renewed, by handle */
     struct pawl__name *touched; /* names to look at when this step is over */
     struct pawl__name **touched_end;
+    struct pawl__party *restless; /* parties, the same */
     uint64_t next_id;
     unsigned pending;                  /* operations with the engine */
     bool unheard;                      /* a release ended without an answer; reset by the driver */
@@ -432,6 +456,9 @@ bool pawl__machine_served(const struct pawl__machine *machine);
 
 /* Until when a blocking caller of this request may sleep before it has to tick. */
 int64_t pawl__request_due(const struct pawl__request *request);
+
+/* Whose phase says what the caller of this request, and of all of its party, waits for. */
+struct pawl__request *pawl__request_voice(struct pawl__request *request);
 
 /* Nothing is held, asked or to be taken back. */
 bool pawl__machine_idle(const struct pawl__machine *machine);

@@ -7,6 +7,7 @@
  *   names.c    names and the handles attached to them
  *   traffic.c  what only a name needs that more than one caller wants
  *   claim.c    from the local queue to the grant
+ *   party.c    claims that are granted together or not at all
  *   cancel.c   ending the waits of a handle
  *   watch.c    subscriptions of names that are waited for
  *   ear.c      the same for single waiters of a fair lock
@@ -117,7 +118,7 @@ void pawl__traffic_free(struct pawl__traffic *traffic);           /* NULL: nothi
 void pawl__claim_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
-void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__claim_submit(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__claim_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
 void pawl__claim_timeout(
@@ -133,6 +134,30 @@ struct pawl__tenure *pawl__claim_tenure(struct pawl__machine *machine,
 unsigned pawl__claim_tokens(
     const struct pawl__tenure *tenure); /* how many its grant may need, with hand-offs */
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */
+
+/* party.c */
+void pawl__party_arrive(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+void pawl__party_started(struct pawl__request *request);
+void pawl__party_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__party_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__op *op, int64_t now_us);
+bool pawl__party_is_first(const struct pawl__name *name,
+    const struct pawl__request *request); /* it has the turn that this one waits for */
+void pawl__party_finished(struct pawl__machine *machine, struct pawl__request *request);
+void pawl__parties_cancel(struct pawl__machine *machine, const struct pawl__handle *handle);
+void pawl__parties_settle(struct pawl__machine *machine, int64_t now_us);
+
+/* It is this claim's turn, or time, to ask; one of a party asks with the others. */
+static inline void pawl__claim_ask(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->request->party != NULL) {
+        pawl__party_ask(machine, tenure, now_us);
+    } else {
+        pawl__claim_submit(machine, tenure, now_us);
+    }
+}
 
 /* watch.c */
 void pawl__watch_ask_waiting(
