@@ -348,7 +348,8 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
  * in the same order, by name and then by backend, whatever the order here, so two multi-locks never
  * wait for each other; if one name is locked on several backends, their URLs must be written alike
- * everywhere.
+ * everywhere. Mutexes and spin locks of one client on Redis, up to 100, are granted all at the same
+ * moment, and none is held while one is waited for.
  * PAWL_LOST: a member with a fixed lease was lost while others were waited for. on_lost of a member
  * tells of such a loss, too. WAITS: max(wait_ms, timeout), and a timeout to give back what it had;
  * for each client.

@@ -466,6 +466,25 @@ static pawl_status sort(struct pawl__multi *multi)
     return PAWL_OK;
 }
 
+/* Can its backend give it together with others? */
+bool pawl__multi_joins(const struct pawl_lock *twin)
+{
+    return (twin->client->engine->joins &
+               PAWL__FAMILY_BIT(pawl__family_of(twin->handle.terms->kind))) != 0;
+}
+
+/* Is one question enough for all of them? */
+static bool is_whole(const struct pawl__multi *multi)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        const struct pawl_lock *twin = multi->members[i].twin;
+        if (twin->client != multi->members[0].twin->client || !pawl__multi_joins(twin)) {
+            return false;
+        }
+    }
+    return multi->count <= PAWL__JOINT_MAX;
+}
+
 pawl_status pawl__multi_open(
     struct pawl_lock *const locks[], size_t count, struct pawl_lock **lock_out)
 {
@@ -492,6 +511,7 @@ pawl_status pawl__multi_open(
         multi_free(multi);
         return pawl__fail_text(status, error);
     }
+    multi->whole = is_whole(multi);
     *lock_out = &multi->lock;
     return PAWL_OK;
 }

@@ -10,8 +10,12 @@
  * are the same everywhere; the same backend may be written differently in different URLs.
  *
  * To ask one member after the other would cost one way to the backend and back for each. So all are
- * asked at once, without waiting. The first that is not free is what the caller has to wait for;
- * whatever was given to it beyond that one goes back before it does.
+ * asked at once. Where one client's engine can give several locks together (core/party.c), its
+ * members are one question, and all of them are given or none. If that is the whole set, the core
+ * waits for it as a whole, for a while: if others take its members by turns they may never be free
+ * all at once. Else nothing is waited for at first. The first that is not free is what the caller
+ * has to wait for; whatever was given to it beyond that one goes back before it does, what comes
+ * before it stays, and from then on each is asked for by itself.
  *
  *   multi.c       opening and closing, what the public calls are told
  *   multi_plan.c  what to ask next: no clock, no threads
@@ -33,7 +37,9 @@ struct pawl__multi_slot {
     struct pawl__async async; /* the request; asynchronous calls use all of it */
     struct pawl__waiter waiter;
     pawl_lock_info info;
-    bool asked;   /* in this round */
+    struct pawl__party party; /* of those that are asked with it, if it is the first of them */
+    bool asked;               /* in this round, */
+    bool spared;              /* and not given only because another was not */
     size_t group; /* so many members of its client are asked with it; 0: it is not the first */
     bool has;     /* acquired in this call */
     pawl_status status;
@@ -42,6 +48,7 @@ struct pawl__multi_slot {
 
 enum pawl__multi_stage {
     PAWL__MULTI_BEGIN,
+    PAWL__MULTI_WHOLE, /* all, as one, for as long as there is patience */
     PAWL__MULTI_TRY,   /* all that are missing, without waiting */
     PAWL__MULTI_YIELD, /* give back what comes after the one to wait for */
     PAWL__MULTI_WAIT,  /* for that one */
@@ -62,7 +69,9 @@ struct pawl__multi_call {
     pawl_lock_info *info_out; /* inspect */
     size_t count;
     enum pawl__multi_stage stage;
-    size_t next; /* everything before this slot is acquired */
+    bool whole;  /* all members can be asked as one */
+    bool apart;  /* they are not: who waits keeps what comes before */
+    size_t next; /* the slot to wait for: the first that is not acquired, and was not spared */
 
     enum pawl__request_kind ask; /* in this round */
     int64_t ask_wait_us;         /* a duration, NEVER, or 0 */
@@ -111,6 +120,7 @@ struct pawl__multi {
     struct pawl__list holds;
     /* Fixed. */
     size_t count;
+    bool whole;                          /* the backend gives all members as one */
     struct pawl__multi_member members[]; /* in canonical order */
 };
 
@@ -123,6 +133,7 @@ void pawl__multi_leave(struct pawl__multi *multi);
 void pawl__multi_drop(struct pawl__multi *multi); /* one user less */
 struct pawl__multi_hold *pawl__multi_find_hold(   /* NULL: none. The mutex is held */
     struct pawl__multi *multi, uint64_t owner);
+bool pawl__multi_joins(const struct pawl_lock *twin); /* with others of its client */
 bool pawl__multi_valid(struct pawl__multi *multi, uint64_t owner, size_t *lost_out);
 
 /* The canonical order of members: < 0, 0 or > 0. */

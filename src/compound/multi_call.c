@@ -35,6 +35,7 @@ struct pawl__multi_call *pawl__multi_call_new(
     call->kind = kind;
     call->owner = owner;
     call->count = count;
+    call->whole = multi->whole;
     call->culprit = count;
     call->error_slot = count;
     pawl__list_init(&call->node);
@@ -74,6 +75,11 @@ void pawl__multi_stop_calls(struct pawl__multi *multi)
 
 /* ===== What both drivers share ===== */
 
+static struct pawl__multi_slot *slot_of(struct pawl__request *request)
+{
+    return PAWL__CONTAINER(request, struct pawl__multi_slot, async.request);
+}
+
 static void prepare(struct pawl__multi_call *call, size_t index)
 {
     struct pawl__multi_slot *slot = &call->slots[index];
@@ -105,19 +111,45 @@ static bool is_gathered(const struct pawl__multi_call *call, size_t index)
     return false;
 }
 
-/* Gather the requests of all members of this one's client; how many they are. */
-static size_t gather_client(
-    struct pawl__multi_call *call, size_t first, struct pawl__request **together)
+/* Those that the backend gives together, so many as one question. */
+static void form_parties(struct pawl__request **together, size_t count)
+{
+    for (size_t first = 0; first < count; first += PAWL__JOINT_MAX) {
+        const size_t rest = count - first;
+        struct pawl__party *party = &slot_of(together[first])->party;
+        *party = (struct pawl__party){
+            .requests = together + first, .count = rest < PAWL__JOINT_MAX ? rest : PAWL__JOINT_MAX};
+        for (size_t i = 0; i < party->count && party->count > 1; i++) {
+            party->requests[i]->party = party;
+        }
+    }
+}
+
+/* Gather those of them that are given together, or those that are not; how many they are. */
+static size_t gather_joint(
+    struct pawl__multi_call *call, size_t first, struct pawl__request **together, bool joint)
 {
     const struct pawl_client *client = call->multi->members[first].twin->client;
     size_t count = 0;
     for (size_t i = first; i < call->count; i++) {
-        if (call->slots[i].asked && call->multi->members[i].twin->client == client) {
+        const struct pawl_lock *twin = call->multi->members[i].twin;
+        if (call->slots[i].asked && twin->client == client && pawl__multi_joins(twin) == joint) {
             prepare(call, i);
             together[count++] = &call->slots[i].async.request;
         }
     }
     return count;
+}
+
+/* Gather the requests of all members of this one's client; how many they are. */
+static size_t gather_client(
+    struct pawl__multi_call *call, size_t first, struct pawl__request **together)
+{
+    const size_t count = gather_joint(call, first, together, true);
+    if (call->ask == PAWL__WANT_ACQUIRE && !call->apart) {
+        form_parties(together, count);
+    }
+    return count + gather_joint(call, first, together + count, false);
 }
 
 /* Gather everything that this round asks, client by client. How many clients there are. */
@@ -135,17 +167,14 @@ static size_t gather(struct pawl__multi_call *call)
     return clients;
 }
 
-static struct pawl__multi_slot *slot_of(struct pawl__request *request)
-{
-    return PAWL__CONTAINER(request, struct pawl__multi_slot, async.request);
-}
-
 static void answered(struct pawl__multi_slot *slot, pawl_status status, const char *error)
 {
     struct pawl__multi_call *call = slot->call;
     const size_t index = (size_t)(slot - call->slots);
     if (call->ask == PAWL__WANT_ACQUIRE || call->ask == PAWL__WANT_RELEASE) {
-        atomic_store(&call->multi->members[index].status, (int)status);
+        const bool spared = pawl__request_spared(&slot->async.request);
+        call->slots[index].spared = spared;
+        atomic_store(&call->multi->members[index].status, (int)(spared ? PAWL_OK : status));
     }
     pawl__multi_answer(call, index, status, error);
 }

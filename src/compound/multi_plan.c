@@ -2,7 +2,8 @@
 /* What a call on a multi-lock asks next; multi.h tells the idea. Pure: it is given the time and the
  * answers, so a test can be the driver.
  *
- * An acquire goes through rounds:
+ * An acquire that can be asked as one is: that is its only round, and UNDO after a fault. Any
+ * other, and one that has waited as one for long enough, goes through rounds:
  *
  *   TRY ──all given──> done
  *    │ ^
@@ -35,6 +36,8 @@ static const pawl_status worst_first[] = {
     PAWL_NOT_HELD,
 };
 
+#define WHOLE_US 1000000 /* to wait for all of them as one, at most */
+
 static size_t rank(pawl_status status)
 {
     const size_t count = sizeof worst_first / sizeof worst_first[0];
@@ -50,7 +53,7 @@ void pawl__multi_answer(
     struct pawl__multi_call *call, size_t slot, pawl_status status, const char *error)
 {
     call->slots[slot].status = status;
-    if (status == PAWL_OK) {
+    if (status == PAWL_OK || call->slots[slot].spared) {
         return;
     }
     bool all = call->stage == PAWL__MULTI_ALL;
@@ -73,6 +76,7 @@ static void begin(struct pawl__multi_call *call, enum pawl__multi_stage stage,
     call->error_slot = call->count;
     for (size_t i = 0; i < call->count; i++) {
         call->slots[i].asked = false;
+        call->slots[i].spared = false;
     }
 }
 
@@ -103,7 +107,20 @@ static bool undo(struct pawl__multi_call *call)
 static bool try_rest(struct pawl__multi_call *call)
 {
     begin(call, PAWL__MULTI_TRY, PAWL__WANT_ACQUIRE, 0);
-    return mark(call, call->next, false);
+    return mark(call, 0, false);
+}
+
+static int64_t wait_left_us(const struct pawl__multi_call *call, int64_t now_us)
+{
+    return call->until_us == PAWL__NEVER ? PAWL__NEVER : pawl__max64(call->until_us - now_us, 0);
+}
+
+/* Not for ever: a set that is never free as a whole can be had one by one. */
+static bool try_whole(struct pawl__multi_call *call, int64_t now_us)
+{
+    const int64_t wait_us = pawl__min64(wait_left_us(call, now_us), WHOLE_US);
+    begin(call, PAWL__MULTI_WHOLE, PAWL__WANT_ACQUIRE, wait_us);
+    return mark(call, 0, false);
 }
 
 /* False: no time is left. */
@@ -112,19 +129,22 @@ static bool wait_for_next(struct pawl__multi_call *call, int64_t now_us)
     if (call->until_us <= now_us) {
         return false;
     }
-    int64_t wait_us = call->until_us == PAWL__NEVER ? PAWL__NEVER : call->until_us - now_us;
-    begin(call, PAWL__MULTI_WAIT, PAWL__WANT_ACQUIRE, wait_us);
+    begin(call, PAWL__MULTI_WAIT, PAWL__WANT_ACQUIRE, wait_left_us(call, now_us));
     call->slots[call->next].asked = true;
     return true;
+}
+
+static bool patience_helps(pawl_status status)
+{
+    return status == PAWL_BUSY || status == PAWL_UNAVAILABLE;
 }
 
 /* Slot `next` could not be had at once. Nothing that comes after it may be kept while we wait. */
 static bool make_way(struct pawl__multi_call *call, int64_t now_us)
 {
     pawl_status status = call->slots[call->next].status;
-    bool patience_helps = status == PAWL_BUSY || status == PAWL_UNAVAILABLE;
     blame(call, status, call->next);
-    if (!patience_helps || call->until_us <= now_us) {
+    if (!patience_helps(status) || call->until_us <= now_us) {
         return undo(call);
     }
     begin(call, PAWL__MULTI_YIELD, PAWL__WANT_RELEASE, 0);
@@ -137,8 +157,13 @@ static void note_grants(struct pawl__multi_call *call)
         struct pawl__multi_slot *slot = &call->slots[i];
         slot->has = slot->has || (slot->asked && slot->status == PAWL_OK);
     }
-    while (call->next < call->count && call->slots[call->next].has) {
-        call->next++;
+    call->next = call->count;
+    for (size_t i = call->count; i-- > 0;) {
+        const struct pawl__multi_slot *slot = &call->slots[i];
+        const bool none = call->next == call->count || call->slots[call->next].spared;
+        if (!slot->has && (!slot->spared || none)) {
+            call->next = i;
+        }
     }
 }
 
@@ -148,6 +173,19 @@ static void note_returns(struct pawl__multi_call *call)
         struct pawl__multi_slot *slot = &call->slots[i];
         slot->has = slot->has && !slot->asked;
     }
+}
+
+static bool granted_whole(struct pawl__multi_call *call, int64_t now_us)
+{
+    note_grants(call);
+    if (call->next < call->count) {
+        const pawl_status status = call->slots[call->next].status;
+        blame(call, status, call->next);
+        call->apart = patience_helps(status) && call->until_us > now_us;
+        return call->apart ? try_rest(call) : undo(call);
+    }
+    call->status = PAWL_OK;
+    return false;
 }
 
 static bool granted_some(struct pawl__multi_call *call, int64_t now_us)
@@ -164,18 +202,19 @@ static bool waited(struct pawl__multi_call *call)
 {
     const size_t awaited = call->next;
     note_grants(call);
-    if (call->next == awaited) {
+    if (!call->slots[awaited].has) {
         blame(call, call->slots[awaited].status, awaited);
         return undo(call);
     }
     call->status = PAWL_OK;
+    call->apart = true;
     return try_rest(call);
 }
 
-static bool first_round(struct pawl__multi_call *call)
+static bool first_round(struct pawl__multi_call *call, int64_t now_us)
 {
     if (call->kind == PAWL__WANT_ACQUIRE) {
-        return try_rest(call);
+        return call->whole ? try_whole(call, now_us) : try_rest(call);
     }
     begin(call, PAWL__MULTI_ALL, call->kind, 0);
     return mark(call, 0, false);
@@ -194,7 +233,9 @@ bool pawl__multi_next(struct pawl__multi_call *call, int64_t now_us)
 {
     switch (call->stage) {
     case PAWL__MULTI_BEGIN:
-        return first_round(call);
+        return first_round(call, now_us);
+    case PAWL__MULTI_WHOLE:
+        return granted_whole(call, now_us);
     case PAWL__MULTI_TRY:
         return granted_some(call, now_us);
     case PAWL__MULTI_YIELD:

@@ -125,17 +125,20 @@ static bool start(struct pawl_client *client, struct pawl__request *request,
     return asks;
 }
 
-/* Where the request waits now, and until when its thread may sleep. Serves its timers if they are
- * due. */
-static enum pawl__phase look(
-    struct pawl_client *client, struct pawl__request *request, int64_t *until_us, bool *finished)
+/* Where the request waits now, until when its thread may sleep, and as whose waiter. Serves its
+ * timers if they are due. */
+static enum pawl__phase look(struct pawl_client *client, struct pawl__request *request,
+    int64_t *until_us, bool *finished, struct pawl__waiter **waiter)
 {
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     if (!request->finished && now_us >= pawl__request_due(request)) {
         pawl__machine_tick(&client->machine, now_us);
     }
-    enum pawl__phase phase = request->phase;
+    struct pawl__request *voice =
+        pawl__request_party(request) != NULL ? pawl__request_voice(request) : request;
+    enum pawl__phase phase = voice->phase;
+    *waiter = voice->waiter;
     *finished = request->finished;
     *until_us = request->finished ? PAWL__NEVER : pawl__request_due(request);
     pawl__client_unlock(client, phase == PAWL__ASKING && !*finished);
@@ -144,12 +147,12 @@ static enum pawl__phase look(
 
 static void lend_thread(struct pawl_client *client, struct pawl__request *request)
 {
-    struct pawl__waiter *waiter = request->waiter;
-    while (!pawl__waiter_done(waiter)) {
+    while (!pawl__waiter_done(request->waiter)) {
         int64_t until_us = PAWL__NEVER;
         bool finished = false;
-        enum pawl__phase phase = look(client, request, &until_us, &finished);
-        if (pawl__waiter_done(waiter)) {
+        struct pawl__waiter *waiter = NULL;
+        enum pawl__phase phase = look(client, request, &until_us, &finished, &waiter);
+        if (pawl__waiter_done(request->waiter)) {
             return;
         }
         /* Finished, but not told yet: whoever finished it still has to touch the request. */
@@ -206,6 +209,9 @@ static bool start_all(struct pawl_client *client, struct pawl__request *const re
     pthread_mutex_lock(&client->mutex);
     for (size_t i = 0; i < count; i++) {
         any = begin(client, requests[i]) || any;
+    }
+    for (size_t i = 0; i < count && !any; i++) { /* with the last of its party */
+        any = !requests[i]->finished && requests[i]->phase == PAWL__ASKING;
     }
     pawl__client_take(client, todo);
     return any;

@@ -65,6 +65,7 @@ void pawl__machine_cancel(
             handle, now_us);
         cancel_one(machine, active->request, handle, now_us);
     }
+    pawl__parties_cancel(machine, handle);
     pawl__tally_cancel(machine, handle, now_us);
     pawl__settle(machine, now_us);
 }

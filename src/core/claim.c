@@ -197,7 +197,7 @@ static bool asks_already(const struct pawl__name *name, uint64_t owner)
     return false;
 }
 
-/* Whether one of us has the lock, so that this caller cannot. */
+/* Whether one of us has the lock, or a party its turn, so that this caller cannot. */
 static bool is_kept_out(const struct pawl__name *name, const struct pawl__request *request)
 {
     for (struct pawl__list *node = name->holds.next; node != &name->holds; node = node->next) {
@@ -208,7 +208,7 @@ static bool is_kept_out(const struct pawl__name *name, const struct pawl__reques
             return true;
         }
     }
-    return false;
+    return pawl__party_is_first(name, request);
 }
 
 /* What a caller is told whose time is up: "busy" if one of us has the lock, or if the backend's
@@ -265,7 +265,8 @@ static void join(struct pawl__machine *machine, struct pawl__name *name,
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
         return;
     }
-    int64_t due_us = is_try(request) ? request->end_us : request->wait_us;
+    const bool ends = is_try(request) || request->wait_us <= now_us; /* of a party: late */
+    int64_t due_us = ends ? request->end_us : request->wait_us;
     due_us = is_forever(request) ? pawl__later(now_us, machine->give_up_us) : due_us;
     pawl__timer_set(&machine->timers, &request->timer, due_us);
     request->tenure = NULL;
@@ -328,7 +329,7 @@ void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, in
 
 /* ===== Asking and listening ===== */
 
-void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+void pawl__claim_submit(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     assert(!tenure->main_out);
     tenure->state = PAWL__TENURE_CLAIMING;
@@ -521,6 +522,7 @@ void pawl__claim_answered(
         no_answer(machine, tenure, op, now_us);
         break;
     case PAWL__PENDING:
+    case PAWL__SPARED:
     case PAWL__GONE:
     case PAWL__LEFT:
         assert(false && "not an answer to an acquire");
@@ -551,7 +553,8 @@ static bool is_asking(const struct pawl__tenure *tenure)
 static int64_t silent_since(const struct pawl__name *name, int64_t now_us)
 {
     const struct pawl__tenure *active = name->active;
-    bool unasked = active != NULL && active->state == PAWL__TENURE_HELD && active->attempt == 0;
+    bool held = active != NULL && active->state == PAWL__TENURE_HELD && active->attempt == 0;
+    bool unasked = held || pawl__party_is_first(name, NULL);
     const int64_t silent_us = name->traffic->silent_us;
     return silent_us == PAWL__NEVER || unasked ? now_us : silent_us;
 }

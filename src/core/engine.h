@@ -88,10 +88,12 @@ enum pawl__answer {
     PAWL__DONE, /* acquire: granted; renew, verify, count: still ours; release: released; pass: the
                    heir holds now; inspect, break, watch, unwatch: done */
     PAWL__HELD, /* acquire: somebody else holds; hint_us says for how long at most, if known */
-    PAWL__GONE, /* renew, verify, count, release, pass: tenure `id` does not hold; break: it was
-                   free */
-    PAWL__LEFT, /* pass with offer: `id` is released and the lock is free, because others wait for
-                   it */
+    PAWL__SPARED, /* acquire, of several together: not given now, because another of them was not;
+                     what an earlier one was given, it still has */
+    PAWL__GONE,   /* renew, verify, count, release, pass: tenure `id` does not hold; break: it was
+                     free */
+    PAWL__LEFT,   /* pass with offer: `id` is released and the lock is free, because others wait for
+                     it */
     /* Not answered: op->status and op->error say why. */
     PAWL__FAILED, /* nothing happened in the backend, and nothing will */
     PAWL__UNKNOWN /* it may have happened, or not, or (unless fenced later) may still happen */
@@ -115,6 +117,8 @@ enum pawl__tally_verb {
     PAWL__TALLY_RESET,  /* LATCH: forget it and wake who waits. GONE: nobody had set it */
     PAWL__TALLY_AWAIT   /* LATCH: DONE: it is at zero. HELD: it is not */
 };
+
+#define PAWL__JOINT_MAX 100 /* acquires that are one: the backend is busy with them for so long */
 
 #define PAWL__PERMIT_SIZE 16       /* bytes of an id */
 #define PAWL__PERMITS_AT_ONCE 1000 /* ids in one operation */
@@ -151,6 +155,8 @@ struct pawl__op {
                    core wants to hear() it */
     bool wanted; /* renew: a caller waits for it, and would be told that it failed */
     bool queue;  /* acquire, FAIR: if it is not given now, stand in the backend's queue for it */
+    bool joint;  /* acquire: together with the one before it in the list, all of them or none; only
+                    for engines and families that say `joins`, and PAWL__JOINT_MAX in a row */
     pawl_kind as : 8;    /* SHARED: PAWL_READ or PAWL_WRITE */
     unsigned count;      /* count: the number to show */
     unsigned tokens;     /* acquire, pass: so many in a row are for this grant; 0: one */
@@ -284,6 +290,7 @@ struct pawl__engine {
     bool rows;         /* gives op->tokens in a row for one grant, without which nothing can be
                           handed on: the next grant would repeat a token */
     unsigned families; /* it can keep: a bit for each, PAWL__FAMILY_BIT() */
+    unsigned joins;    /* of these it gives several together, all or none; see op->joint */
 
     /* Prepare from a URL; contacts nobody. On failure sets the last error. The host outlives the
      * engine. */

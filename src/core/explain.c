@@ -24,7 +24,7 @@ static long long ms(int64_t duration_us)
 static void explain_loss(
     const struct pawl__lost *lost, const char *cause, int64_t now_us, char out[WORDS_SIZE])
 {
-    const long long lease_ms = ms(lost->lease_us);
+    const long long lease_ms = (long long)lost->lease_ms;
     const long long ago_ms = ms(now_us - lost->at_us);
     const long long unproven_ms = ms(now_us - lost->proven_us);
     switch (lost->why) {
@@ -62,7 +62,7 @@ static void explain_loss(
             "its lease of %lld ms ended %lld ms ago, while its renewal was in line: %u renewals of "
             "others had been sent before it and were not answered yet; its own last one is %lld "
             "ms old%s",
-            lease_ms, ago_ms, lost->before, unproven_ms, cause);
+            lease_ms, ago_ms, (unsigned)lost->before, unproven_ms, cause);
         return;
     case PAWL__LOSS_RELEASE:
         snprintf(out, WORDS_SIZE,

@@ -9,7 +9,8 @@
 
 #include <assert.h>
 
-#define FREE_AGAIN_US 5000 /* when there was no memory to ask with */
+#define LEASE_BITS ((UINT64_C(1) << 40) - 1) /* more than PAWL__LEASE_MS_MAX has */
+#define FREE_AGAIN_US 5000                   /* when there was no memory to ask with */
 
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us)
 {
@@ -17,13 +18,22 @@ void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int6
     tenure->lost_us = at_us;
 }
 
+struct pawl__lost pawl__loss_of(
+    enum pawl__loss why, int64_t at_us, int64_t proven_us, int64_t lease_us)
+{
+    const uint64_t lease_ms = (uint64_t)(lease_us / 1000);
+    return (struct pawl__lost){
+        .why = why, .lease_ms = lease_ms & LEASE_BITS, .at_us = at_us, .proven_us = proven_us};
+}
+
 struct pawl__lost pawl__hold_loss(const struct pawl__tenure *tenure)
 {
-    return (struct pawl__lost){.why = tenure->why,
-        .at_us = tenure->lost_us,
-        .proven_us = tenure->proven_us,
-        .lease_us = tenure->lease_us,
-        .before = tenure->why == PAWL__LOSS_LINE ? tenure->before : 0};
+    struct pawl__lost lost =
+        pawl__loss_of(tenure->why, tenure->lost_us, tenure->proven_us, tenure->lease_us);
+    if (tenure->why == PAWL__LOSS_LINE) {
+        lost.before = (uint16_t)pawl__min64(tenure->before, UINT16_MAX);
+    }
+    return lost;
 }
 
 /* Why it was not kept beyond its deadline. */

@@ -29,6 +29,7 @@ bool pawl__machine_init(struct pawl__machine *machine)
     pawl__list_init(&machine->ended);
     pawl__list_init(&machine->spares);
     pawl__list_init(&machine->ears);
+    pawl__list_init(&machine->parties);
     machine->touched = NULL;
     machine->touched_end = &machine->touched;
     machine->next_id = 1;
@@ -93,6 +94,9 @@ void pawl__finish(
     request->status = status;
     request->error = error;
     pawl__list_push(&machine->finished, &request->node);
+    if (pawl__request_party(request) != NULL) {
+        pawl__party_finished(machine, request);
+    }
 }
 
 void pawl__set_phase(
@@ -169,6 +173,10 @@ void pawl__settle(struct pawl__machine *machine, int64_t now_us)
             machine->dead = name;
         }
     }
+    if (machine->restless != NULL) {
+        pawl__parties_settle(machine, now_us);
+        pawl__settle(machine, now_us); /* what came of that; it comes to an end, as parties do */
+    }
 }
 
 bool pawl__machine_idle(const struct pawl__machine *machine)
@@ -215,7 +223,11 @@ void pawl__machine_start(
     request->fresh = true;
     switch (request->kind) {
     case PAWL__WANT_ACQUIRE:
-        pawl__claim_start(machine, request, now_us);
+        if (request->party != NULL) {
+            pawl__party_arrive(machine, request, now_us);
+        } else {
+            pawl__claim_start(machine, request, now_us);
+        }
         break;
     case PAWL__WANT_RELEASE:
         pawl__release_start(machine, request, now_us);
@@ -234,6 +246,9 @@ void pawl__machine_start(
     }
     pawl__settle(machine, now_us);
     request->fresh = false;
+    if (pawl__request_party(request) != NULL) {
+        pawl__party_started(request);
+    }
 }
 
 /* ===== Operations that come back ===== */
@@ -276,7 +291,11 @@ static void main_answered(
     tenure->main_out = false;
     switch (tenure->state) {
     case PAWL__TENURE_CLAIMING:
-        pawl__claim_answered(machine, tenure, &tenure->motion->main, now_us);
+        if (tenure->request->party != NULL) {
+            pawl__party_answered(machine, tenure, &tenure->motion->main, now_us);
+        } else {
+            pawl__claim_answered(machine, tenure, &tenure->motion->main, now_us);
+        }
         break;
     case PAWL__TENURE_RELEASING:
         pawl__release_answered(machine, tenure, &tenure->motion->main, now_us);

@@ -85,11 +85,11 @@ enum pawl__loss {
 };
 
 struct pawl__lost {
-    enum pawl__loss why;
-    int64_t at_us;     /* when its time was over, or when we heard */
+    enum pawl__loss why : 8;
+    uint64_t before : 16;   /* LINE: so many renewals of others were out, or more */
+    uint64_t lease_ms : 40; /* at most PAWL__LEASE_MS_MAX */
+    int64_t at_us;          /* when its time was over, or when we heard */
     int64_t proven_us; /* when the last question was sent whose answer proved that it was ours */
-    int64_t lease_us;
-    unsigned before; /* LINE: renewals of others that were out */
 };
 
 /* How a finished request, or a notice about a tenure, goes to whoever calls the user back. */
@@ -133,10 +133,16 @@ struct pawl__request {
     int64_t end_us;   /* when it must have ended, answered or not */
     int64_t lease_us; /* extend, tally */
     union {
-        const _Atomic bool *stop; /* acquire: it was canceled before it began; NULL: never is */
-        pawl_lock_info *info_out; /* inspect */
-        uint64_t token;           /* raise */
-        struct {                  /* tally */
+        struct {
+            union {
+                const _Atomic bool *stop; /* acquire: canceled before it began; NULL: never is */
+                pawl_lock_info *info_out; /* inspect */
+                uint64_t token;           /* raise */
+                struct pawl__lost lost;   /* PAWL_LOST, which no tally is told: how */
+            };
+            struct pawl__party *party; /* acquire: with whom it is made; NULL: alone */
+        };
+        struct { /* tally */
             int64_t amount;
             const struct pawl__permit_id *ids; /* `amount` of them; copied */
             struct pawl__list *permits; /* to be kept alive if they are granted; or, when it gives
@@ -144,11 +150,44 @@ struct pawl__request {
                                            leases.h */
             int64_t value;              /* what the backend answered */
         };
-        struct pawl__lost lost; /* PAWL_LOST, which no question about a count is told: how */
     };
     char *error; /* sentence that goes with status (PAWL_LOST: why nobody answered); freed by the
                     driver */
 };
+
+/* Acquire requests that are made together: all are granted or none is. They take their turns here
+ * in the order of the list, and then they are one question to the backend. It belongs to whoever
+ * makes the requests, who sets `requests` and `count`, all else is zero, and keeps it until all
+ * have finished. party.c tells the rest. */
+struct pawl__party {
+    struct pawl__request **requests; /* 2 to PAWL__JOINT_MAX, of one client and different names */
+    size_t count;
+    struct pawl__list node;        /* in the machine's parties */
+    struct pawl__party *next;      /* among those to look at when this step is over */
+    struct pawl__request *speaker; /* whom the others wait for; NULL: for the answers */
+    size_t arrived;                /* so many have been started, */
+    size_t joined;                 /* and of these so many have asked for their turns */
+    size_t finished;
+    size_t out;                          /* answers that are to come */
+    pawl_status status;                  /* what it ended with, */
+    const struct pawl__request *culprit; /* and because of whom */
+    bool over;                           /* one has failed, so all have */
+    bool moving;                         /* turns are being taken just now */
+    bool listed;                         /* to be looked at */
+};
+
+/* NULL: it is made alone. */
+static inline struct pawl__party *pawl__request_party(const struct pawl__request *request)
+{
+    return request->kind == PAWL__WANT_ACQUIRE ? request->party : NULL;
+}
+
+/* It has ended only because another one of its party did. */
+static inline bool pawl__request_spared(const struct pawl__request *request)
+{
+    const struct pawl__party *party = pawl__request_party(request);
+    return party != NULL && request->status != PAWL_OK && party->culprit != request;
+}
 
 /* What the user chose for a handle, in microseconds. Handles that chose the same share it, and
  * while they have it, it does not change. */
@@ -382,10 +421,12 @@ struct pawl__machine {
     struct pawl__motion *motions; /* spare ones */
     unsigned motion_count;
     struct pawl__list ears;
+    struct pawl__list parties;
     struct pawl__list tallies;
     struct pawl__list leases;   /* of permits that are renewed, by handle */
     struct pawl__name *touched; /* names to look at when this step is over */
     struct pawl__name **touched_end;
+    struct pawl__party *restless; /* parties, the same */
     uint64_t next_id;
     unsigned pending;                  /* operations with the engine */
     bool unheard;                      /* a release ended without an answer; reset by the driver */
@@ -450,6 +491,9 @@ bool pawl__machine_served(const struct pawl__machine *machine);
 
 /* Until when a blocking caller of this request may sleep before it has to tick. */
 int64_t pawl__request_due(const struct pawl__request *request);
+
+/* Whose phase says what the caller of this request, and of all of its party, waits for. */
+struct pawl__request *pawl__request_voice(struct pawl__request *request);
 
 /* Nothing is held, asked or to be taken back. */
 bool pawl__machine_idle(const struct pawl__machine *machine);

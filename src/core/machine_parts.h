@@ -8,6 +8,7 @@
  *   traffic.c  what only a name needs that more than one caller wants
  *   claim.c    from the local queue to the grant
  *   crowd.c    claims that do not wait for their turn here
+ *   party.c    claims that are granted together or not at all
  *   cancel.c   ending the waits of a handle
  *   watch.c    subscriptions of names that are waited for
  *   ear.c      the same for single waiters of a fair lock
@@ -120,7 +121,7 @@ void pawl__traffic_free(struct pawl__traffic *traffic);           /* NULL: nothi
 void pawl__claim_start(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
 void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, int64_t now_us);
-void pawl__claim_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__claim_submit(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__claim_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
 void pawl__claim_timeout(
@@ -142,6 +143,30 @@ void pawl__claim_ask_again(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us); /* that waits */
 void pawl__crowd_granted(struct pawl__machine *machine, struct pawl__tenure *tenure,
     const struct pawl__op *op, int64_t now_us);
+
+/* party.c */
+void pawl__party_arrive(
+    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us);
+void pawl__party_started(struct pawl__request *request);
+void pawl__party_ask(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
+void pawl__party_answered(struct pawl__machine *machine, struct pawl__tenure *tenure,
+    struct pawl__op *op, int64_t now_us);
+bool pawl__party_is_first(const struct pawl__name *name,
+    const struct pawl__request *request); /* it has the turn that this one waits for */
+void pawl__party_finished(struct pawl__machine *machine, struct pawl__request *request);
+void pawl__parties_cancel(struct pawl__machine *machine, const struct pawl__handle *handle);
+void pawl__parties_settle(struct pawl__machine *machine, int64_t now_us);
+
+/* It is this claim's turn, or time, to ask; one of a party asks with the others. */
+static inline void pawl__claim_ask(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
+{
+    if (tenure->request->party != NULL) {
+        pawl__party_ask(machine, tenure, now_us);
+    } else {
+        pawl__claim_submit(machine, tenure, now_us);
+    }
+}
 
 /* watch.c */
 void pawl__watch_ask_waiting(
@@ -210,6 +235,8 @@ void pawl__hold_refuse_lost(struct pawl__machine *machine, const struct pawl__te
     struct pawl__request *request);
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us);
 struct pawl__lost pawl__hold_loss(const struct pawl__tenure *tenure);
+struct pawl__lost pawl__loss_of(
+    enum pawl__loss why, int64_t at_us, int64_t proven_us, int64_t lease_us);
 
 /* release.c */
 int64_t pawl__hold_off_end(const struct pawl__machine *machine, int64_t now_us);

@@ -64,6 +64,7 @@ static void op_init(struct pawl__op *op, struct pawl__tenure *tenure)
     op->answer = PAWL__FAILED;
     op->tokens = 0;
     op->queue = false;
+    op->joint = false;
     op->offer = false;
 }
 

@@ -79,6 +79,12 @@ static struct pawl__request *first_in_line(const struct pawl__name *name)
     return PAWL__CONTAINER(name->traffic->queue.next, struct pawl__request, node);
 }
 
+/* Whether somebody is next in line who may have it alone: one of a party may not. */
+static bool has_heir(const struct pawl__name *name)
+{
+    return !pawl__list_empty(&name->traffic->queue) && first_in_line(name)->party == NULL;
+}
+
 /* The next in the queue becomes the heir. Its thread sleeps on: the answer comes with the giver's.
  * False: there is no memory for it. */
 static bool choose_heir(struct pawl__machine *machine, struct pawl__tenure *tenure)
@@ -112,7 +118,7 @@ static struct pawl__tenure *find_heir(
     struct pawl__machine *machine, const struct pawl__tenure *giver)
 {
     const struct pawl__name *name = giver->name;
-    if (giver->spare_tokens == 0 || pawl__list_empty(&name->traffic->queue) ||
+    if (giver->spare_tokens == 0 || !has_heir(name) ||
         giver->handed >= first_in_line(name)->handle->terms->handoff) {
         return NULL;
     }
@@ -148,8 +154,7 @@ static void let_go(struct pawl__machine *machine, struct pawl__tenure *tenure, i
 {
     const struct pawl__name *name = tenure->name;
     if (machine->engine->passes && pawl__name_family(name) == PAWL__FAMILY_MUTEX &&
-        !pawl__list_empty(&name->traffic->queue) && pawl__motion_begin(machine, tenure) &&
-        choose_heir(machine, tenure)) {
+        has_heir(name) && pawl__motion_begin(machine, tenure) && choose_heir(machine, tenure)) {
         submit_pass(machine, tenure, now_us);
     } else {
         ask(machine, tenure, now_us);
@@ -374,6 +379,7 @@ static void release_answered(
         break;
     case PAWL__PENDING:
     case PAWL__HELD:
+    case PAWL__SPARED:
     case PAWL__LEFT:
         assert(false && "not an answer to a release");
         break;

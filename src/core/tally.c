@@ -465,6 +465,7 @@ void pawl__tally_answered(struct pawl__machine *machine, struct pawl__tally *tal
         no_answer(machine, tally, now_us);
         break;
     case PAWL__PENDING:
+    case PAWL__SPARED:
     case PAWL__LEFT:
         assert(false && "not an answer about a count");
         break;

@@ -202,7 +202,7 @@ void pawl__tenure_cleaned(
         tenure->granted = true;
     } else if (op->answer == PAWL__UNKNOWN) {
         tenure->doubt = true;
-    } else if (op->answer == PAWL__HELD) {
+    } else if (op->answer == PAWL__HELD) { /* SPARED says nothing about this one */
         tenure->doubt = tenure->doubt && !op->fenced;
         tenure->queued = op->queue;
     }

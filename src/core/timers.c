@@ -47,7 +47,7 @@ static int64_t due_of(const struct pawl__timer *timer)
     return timer->armed ? timer->due_us : PAWL__NEVER;
 }
 
-int64_t pawl__request_due(const struct pawl__request *request)
+static int64_t due_alone(const struct pawl__request *request)
 {
     const struct pawl__tenure *tenure = request->tenure;
     int64_t due_us = due_of(&request->timer);
@@ -65,9 +65,26 @@ int64_t pawl__request_due(const struct pawl__request *request)
     return next ? pawl__min64(due_us, due_of(&name->traffic->timer)) : due_us;
 }
 
-static void request_timeout(
-    struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+int64_t pawl__request_due(const struct pawl__request *request)
 {
+    const struct pawl__party *party = pawl__request_party(request);
+    int64_t due_us = due_alone(request);
+    for (size_t i = 0; party != NULL && i < party->joined; i++) {
+        if (!party->requests[i]->finished) {
+            due_us = pawl__min64(due_us, due_alone(party->requests[i]));
+        }
+    }
+    return due_us;
+}
+
+static void request_timeout(
+    struct pawl__machine *machine, struct pawl__request *fired, int64_t now_us)
+{
+    struct pawl__request *request = pawl__request_voice(fired);
+    const struct pawl__party *party = pawl__request_party(fired);
+    if (party != NULL && party->over) {
+        return; /* it ends with the others, in this step */
+    }
     switch (request->kind) {
     case PAWL__WANT_ACQUIRE:
         if (request->tenure == NULL || request->tenure->state != PAWL__TENURE_HELD) {

@@ -13,6 +13,7 @@ int main(int argc, char *argv[])
     static const struct suite_engine engine = {
         .name = "redis+unix",
         .begin = begin,
+        .joins = true,
         .has =
             {
                 [FLAG_PROCESSES] = true,

@@ -150,7 +150,7 @@ static struct pawl__lost release_lost(void)
     stage.connected = true;
     stage_release(&stage, &request, &handle, OWNER);
     assert_int_equal(clock_ended(&request), PAWL_LOST);
-    assert_int_equal(request.lost.lease_us, LEASE_US);
+    assert_int_equal(request.lost.lease_ms, LEASE_US / 1000);
     return request.lost;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the simulator (lib/sim.h) over many seeds, each of them twice: both runs must be alike to
  * the last event. Without arguments: the seeds that found something once (seeds/), then 15,000
- * about locks, 4,000 about semaphores and latches, and 1,000 about several locks at once, from
- * fixed bases. A failure prints its seed and how to see it again. */
+ * about locks, 4,000 about semaphores and latches, and 1,500 about several locks at once, 500 of
+ * which are given together, from fixed bases. A failure prints its seed and how to see it again. */
 #include "lib/sim.h"
 
 #include <dirent.h>
@@ -18,16 +18,19 @@
 #define SEEDS_COUNT 200
 #define COUNTS_COUNT 50
 #define MULTI_COUNT 20
+#define JOINT_COUNT 20
 #define SPEED_LEAST 0
 #elif defined(__SANITIZE_ADDRESS__)
 #define SEEDS_COUNT 1000
 #define COUNTS_COUNT 250
 #define MULTI_COUNT 100
+#define JOINT_COUNT 100
 #define SPEED_LEAST 0
 #else
 #define SEEDS_COUNT 15000
 #define COUNTS_COUNT 4000
 #define MULTI_COUNT 1000
+#define JOINT_COUNT 500
 #define SPEED_LEAST 10000 /* times real time; slower, it would not see enough */
 #endif
 #define CORPUS_MOST 1000
@@ -202,6 +205,9 @@ static size_t run_all(struct tally *tally, const struct options *options)
     }
     for (uint64_t i = 0; options->with_others && i < MULTI_COUNT; i++) {
         run_seed(tally, SIM_MULTI_SEEDS + i, options);
+    }
+    for (uint64_t i = 0; options->with_others && i < JOINT_COUNT; i++) {
+        run_seed(tally, SIM_JOINT_SEEDS + i, options);
     }
     return count;
 }

@@ -55,7 +55,7 @@ static void check_loss(enum pawl__loss why, char *cause, const char *part)
 {
     struct pawl__request request = {.status = PAWL_LOST,
         .error = cause,
-        .lost = {why, NOW_US - 120000, NOW_US - 3120000, 3000000, 750}};
+        .lost = {why, 750, 3000, NOW_US - 120000, NOW_US - 3120000}};
     pawl__call_explain(&lock, &request);
     assert_null(request.error);
     assert_says("lock 'nightly' was lost: ");

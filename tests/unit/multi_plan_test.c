@@ -41,12 +41,14 @@ static void expect_round(struct pawl__multi_call *call, int64_t now_us, const ch
     assert_int_equal(call->ask_wait_us, wait_us);
 }
 
-/* o: given, b: busy, u: unavailable, d: deadlock, c: canceled, l: lost, n: not held, -: not asked
- */
+/* o: given, b: busy, s: spared because of another that is, u: unavailable, d: deadlock, c:
+ * canceled, l: lost, n: not held, -: not asked */
 static void answer(struct pawl__multi_call *call, const char *answers)
 {
     for (size_t i = COUNT; i-- > 0;) { /* the last first: the order of answers must not matter */
+        call->slots[i].spared = answers[i] == 's';
         const pawl_status status = answers[i] == 'b'   ? PAWL_BUSY
+                                   : answers[i] == 's' ? PAWL_BUSY
                                    : answers[i] == 'u' ? PAWL_UNAVAILABLE
                                    : answers[i] == 'd' ? PAWL_DEADLOCK
                                    : answers[i] == 'c' ? PAWL_CANCELED
@@ -187,6 +189,86 @@ static void patience_does_not_help_otherwise(void **state)
     expect_end(call, START_US, PAWL_DEADLOCK, "----");
 }
 
+/* What the backend gives together needs no round but the first. */
+static void as_a_whole(void **state)
+{
+    (void)state;
+    struct pawl__multi_call *call = new_call(ACQUIRE, 1000);
+    call->whole = true;
+    expect_round(call, START_US + 100, "xxxx", ACQUIRE, 900);
+    answer(call, "oooo");
+    expect_end(call, START_US + 500, PAWL_OK, "xxxx");
+    call = new_call(ACQUIRE, PAWL__NEVER);
+    call->whole = true;
+    expect_round(call, START_US, "xxxx", ACQUIRE, 1000000);
+    answer(call, "ssds");
+    assert_int_equal(call->culprit, COUNT);
+    assert_false(pawl__multi_next(call, START_US));
+    assert_int_equal(call->culprit, 2);
+    assert_string_equal(call->reason, "2d");
+    assert_int_equal(call->status, PAWL_DEADLOCK);
+    pawl__free(call);
+}
+
+/* After a second each is asked by itself, and who waits keeps what comes before. */
+static void a_whole_that_is_never_free(void **state)
+{
+    (void)state;
+    struct pawl__multi_call *call = new_call(ACQUIRE, 1001000);
+    const int64_t later_us = START_US + 1000000;
+    call->whole = true;
+    expect_round(call, START_US, "xxxx", ACQUIRE, 1000000);
+    assert_false(call->apart);
+    answer(call, "ssbs");
+    expect_round(call, later_us, "xxxx", ACQUIRE, 0);
+    assert_true(call->apart);
+    answer(call, "oboo");
+    expect_round(call, later_us + 100, "--xx", RELEASE, 0);
+    answer(call, "--oo");
+    expect_round(call, later_us + 200, "-x--", ACQUIRE, 800);
+    answer(call, "-o--");
+    expect_round(call, later_us + 300, "--xx", ACQUIRE, 0);
+    answer(call, "--oo");
+    expect_end(call, later_us + 400, PAWL_OK, "xxxx");
+}
+
+/* The caller had one before, and entered it again. */
+static void a_whole_that_fails_gives_back_what_was_entered(void **state)
+{
+    (void)state;
+    struct pawl__multi_call *call = new_call(ACQUIRE, 0);
+    call->whole = true;
+    expect_round(call, START_US, "xxxx", ACQUIRE, 0);
+    answer(call, "sobs");
+    expect_round(call, START_US, "-x--", RELEASE, 0);
+    answer(call, "-o--");
+    assert_int_equal(call->culprit, 2);
+    expect_end(call, START_US, PAWL_BUSY, "----");
+}
+
+/* Who was spared is not waited for, but asked again. */
+static void those_that_were_spared(void **state)
+{
+    (void)state;
+    struct pawl__multi_call *call = new_call(ACQUIRE, 1000);
+    expect_round(call, START_US, "xxxx", ACQUIRE, 0);
+    answer(call, "sobo");
+    expect_round(call, START_US + 100, "---x", RELEASE, 0);
+    answer(call, "---o");
+    expect_round(call, START_US + 200, "--x-", ACQUIRE, 800);
+    answer(call, "--o-");
+    expect_round(call, START_US + 300, "x--x", ACQUIRE, 0);
+    answer(call, "b--o");
+    expect_round(call, START_US + 400, "-xxx", RELEASE, 0);
+    answer(call, "-ooo");
+    expect_round(call, START_US + 500, "x---", ACQUIRE, 500);
+    answer(call, "b---");
+    assert_false(pawl__multi_next(call, START_US + 1000));
+    assert_int_equal(call->culprit, 0);
+    assert_int_equal(call->status, PAWL_BUSY);
+    pawl__free(call);
+}
+
 static void lost_while_waiting(void **state)
 {
     (void)state;
@@ -281,6 +363,10 @@ int main(void)
         cmocka_unit_test(time_can_end_while_giving_back),
         cmocka_unit_test(patience_helps_in_an_outage),
         cmocka_unit_test(patience_does_not_help_otherwise),
+        cmocka_unit_test(as_a_whole),
+        cmocka_unit_test(a_whole_that_is_never_free),
+        cmocka_unit_test(a_whole_that_fails_gives_back_what_was_entered),
+        cmocka_unit_test(those_that_were_spared),
         cmocka_unit_test(lost_while_waiting),
         cmocka_unit_test(a_release_asks_all_and_tells_the_worst),
         cmocka_unit_test(all_or_nothing_whatever_is_answered),

@@ -58,6 +58,38 @@ static void an_acquire_is_asked_again(void **state)
     each(wrong_tokens, COUNT(wrong_tokens), acquire_through);
 }
 
+/* A set of two is granted or not, and says why not once. */
+static const char *const wrong_sets[] = {":1700000000000001\\r\\n", "*0\\r\\n",
+    "*1\\r\\n:1700000000000001\\r\\n", "*3\\r\\n:1\\r\\n:1\\r\\n:1\\r\\n",
+    "*2\\r\\n:0\\r\\n:0\\r\\n", "*2\\r\\n:1700000000000001\\r\\n:0\\r\\n",
+    "*2\\r\\n:1700000000000001\\r\\n:-5000\\r\\n", "*2\\r\\n:-5000\\r\\n:-5000\\r\\n",
+    "*2\\r\\n:0\\r\\n+OK\\r\\n", "*2\\r\\n:0\\r\\n*1\\r\\n:1\\r\\n"};
+
+static void a_set_is_asked_again(void **state)
+{
+    for (size_t i = 0; i < COUNT(wrong_sets); i++) {
+        talk_begin(state);
+        print_message("%s\n", wrong_sets[i]);
+        pawl_client *client = talk_client("?timeout=1s");
+        pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+        pawl_lock *members[2] = {talk_lock(client), NULL};
+        pawl_lock *set = NULL;
+        options.owner = PAWL_OWNER_HANDLE;
+        ASSERT_OK(pawl_lock_open(client, "y", &options, &members[1]));
+        ASSERT_OK(pawl_lock_open_multi(members, 2, NULL, &set));
+        talk_answer(&pawl__script_acquire_all, wrong_sets[i]);
+        ASSERT_OK(pawl_lock_acquire(set, PAWL_TRY));
+        assert_true(pawl_lock_token(members[1]) == TOKEN);
+        assert_int_equal(scripted_accepted(scripted), 2);
+        assert_int_equal(scripted_count(scripted, "CLIENT KILL ID 1"), 1);
+        ASSERT_OK(pawl_lock_release(set));
+        ASSERT_OK(pawl_lock_close(set));
+        ASSERT_OK(pawl_lock_close(members[1]));
+        scripted_check(scripted);
+        talk_end(state);
+    }
+}
+
 static void release_through(const char *reply, pawl_lock *lock)
 {
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
@@ -323,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_acquire_is_asked_again),
+        cmocka_unit_test(a_set_is_asked_again),
         cmocka_unit_test(a_release_is_asked_again),
         cmocka_unit_test(a_renewal_is_no_proof),
         cmocka_unit_test(an_inspection_is_not_made_up),

@@ -223,6 +223,45 @@ static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *rea
     return item == NULL && op == NULL ? PAWL__REPLY_TAKEN : PAWL__REPLY_STRANGE;
 }
 
+/* One of several that are one; 0: it was not given because of another. */
+static enum pawl__reply_result take_joint(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *item, struct pawl__op *op, struct pawl__reply_context *context)
+{
+    if (item->type == PAWL__RESP_ERROR) {
+        take_error(op, pawl__resp_text(reader, item), item->text_size, context);
+        return PAWL__REPLY_TAKEN;
+    }
+    if (item->type != PAWL__RESP_INTEGER) {
+        return PAWL__REPLY_STRANGE;
+    }
+    return item->integer == 0 ? answer(op, PAWL__SPARED) : take_acquire(op, item->integer);
+}
+
+/* All are granted, or one says why none is. */
+static enum pawl__reply_result take_acquires(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
+{
+    if (reply->type != PAWL__RESP_ARRAY) {
+        return PAWL__REPLY_STRANGE;
+    }
+    const struct pawl__resp_node *item = pawl__resp_first(reader, reply);
+    struct pawl__op *op = ops;
+    size_t granted = 0;
+    size_t spared = 0;
+    size_t count = 0;
+    for (; item != NULL && op != NULL; op = op->next) {
+        if (take_joint(reader, item, op, context) == PAWL__REPLY_STRANGE) {
+            return PAWL__REPLY_STRANGE;
+        }
+        granted += op->answer == PAWL__DONE ? 1 : 0;
+        spared += op->answer == PAWL__SPARED ? 1 : 0;
+        count++;
+        item = pawl__resp_next(reader, reply, item);
+    }
+    const bool whole = granted == count || (granted == 0 && spared == count - 1);
+    return item == NULL && op == NULL && whole ? PAWL__REPLY_TAKEN : PAWL__REPLY_STRANGE;
+}
+
 static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
 {
     switch (op->kind) {
@@ -252,7 +291,7 @@ enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *rea
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
 {
     if (reply->type == PAWL__RESP_INTEGER) {
-        return take_number(ops, reply->integer);
+        return ops->next == NULL ? take_number(ops, reply->integer) : PAWL__REPLY_STRANGE;
     }
     if (reply->type == PAWL__RESP_ERROR) {
         for (struct pawl__op *op = ops; op != NULL; op = op->next) {
@@ -262,6 +301,9 @@ enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *rea
     }
     if (ops->kind == PAWL__OP_RENEW) {
         return take_renewals(reader, reply, ops, context);
+    }
+    if (ops->kind == PAWL__OP_ACQUIRE && ops->next != NULL) {
+        return take_acquires(reader, reply, ops, context);
     }
     if (ops->kind == PAWL__OP_TALLY) {
         return pawl__tally_answer_list(reader, reply, ops);

@@ -139,6 +139,39 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
     return finish(out, write_tokens(at, op));
 }
 
+/* Several that are one; see acquire_all.lua. */
+__attribute__((noinline)) static bool put_acquires(const struct pawl__commands *commands,
+    struct pawl__buffer *out, const struct pawl__op *ops, bool whole)
+{
+    const struct pawl__script *script = &pawl__script_acquire_all;
+    struct pawl__script_head head;
+    uint32_t count = 0;
+    size_t size = REST_SIZE_MAX;
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        count++;
+        size += rest_size(pawl__redis_place_of(op->place), 2);
+    }
+    assert(count <= PAWL__JOINT_MAX);
+    head_init(&head, script, 2 * count, 2 + 3 * count);
+    char *at = begin(out, &head, script, whole, size);
+    if (at == NULL) {
+        return false;
+    }
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+        at = write_key(at, place, KEY_TOKEN);
+        at = write_key(at, place, KEY_LOCK);
+    }
+    at = write_number(at, commands->token_ttl_s);
+    at = write_number(at, commands->token_floor);
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        at = write_owner(at, commands, op->id);
+        at = write_lease(at, op->lease_us);
+        at = write_number(at, op->tokens > 0 ? op->tokens : 1);
+    }
+    return finish(out, at);
+}
+
 static bool put_count(const struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *op, bool whole)
 {
@@ -249,7 +282,7 @@ bool pawl__command_put_renewals(const struct pawl__commands *commands, struct pa
         count++;
         size += rest_size(pawl__redis_place_of(op->place), 1);
     }
-    assert(count <= PAWL__RENEWALS_MAX);
+    assert(count <= PAWL__BATCH_MAX);
     struct pawl__script_head head;
     head_init(&head, script, count, 2 * count);
     char *at = begin(out, &head, script, whole, size);
@@ -272,6 +305,9 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
 {
     switch (ops->kind) {
     case PAWL__OP_ACQUIRE:
+        if (ops->next != NULL) {
+            return put_acquires(commands, out, ops, whole);
+        }
         return atomic_load_explicit(&ops->place->clocked, memory_order_relaxed)
                    ? put_acquire_clocked(commands, out, ops, whole)
                    : put_acquire(commands, out, ops, whole);
@@ -325,6 +361,9 @@ static const struct pawl__script *renewal_of(enum pawl__family family)
 
 bool pawl__command_joins(const struct pawl__op *op, const struct pawl__op *next)
 {
+    if (next->kind == PAWL__OP_ACQUIRE) {
+        return next->joint && op->kind == PAWL__OP_ACQUIRE;
+    }
     return op->kind == PAWL__OP_RENEW && next->kind == PAWL__OP_RENEW &&
            renewal_of(op->place->family) == renewal_of(next->place->family);
 }

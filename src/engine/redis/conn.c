@@ -108,13 +108,14 @@ int64_t pawl__conn_pending_due(const struct pawl__conn *conn)
 
 /* ===== Queueing commands ===== */
 
-/* Cut the next command's worth from a list: one operation, or as many renewals as fit a script. */
+/* Cut the next command's worth from a list: one operation, as many renewals as fit a script, or
+ * acquires that are made together. */
 static struct pawl__op *cut_batch(struct pawl__op **ops)
 {
     struct pawl__op *first = *ops;
     struct pawl__op *last = first;
     for (size_t count = 1;
-         count < PAWL__RENEWALS_MAX && last->next != NULL && pawl__command_joins(first, last->next);
+         count < PAWL__BATCH_MAX && last->next != NULL && pawl__command_joins(first, last->next);
          count++) {
         last = last->next;
     }
@@ -134,7 +135,7 @@ static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops,
     for (const struct pawl__op *op = ops->next; op != NULL; op = op->next) {
         slot.deadline_us = pawl__min64(slot.deadline_us, op->deadline_us);
         slot.lazy = slot.lazy && op->lazy && op->engine == NULL;
-        slot.orphan = slot.orphan || op->engine != NULL;
+        slot.orphan = slot.orphan || (op->engine != NULL && op->kind == PAWL__OP_RENEW);
     }
     return slot;
 }

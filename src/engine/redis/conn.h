@@ -128,7 +128,8 @@ static inline bool pawl__conn_in_rush(const struct pawl__conn *conn)
     return conn->slots.count >= PAWL__CONN_RUSH;
 }
 
-/* Queue one command for an operation, or for renewals linked by next, on a READY connection. */
+/* Queue one command for an operation, or for those of one script, linked by next, on a READY
+ * connection. */
 void pawl__conn_put(
     struct pawl__conn *conn, struct pawl__op *ops, bool whole, struct pawl__effects *effects);
 bool pawl__conn_takes_commands(const struct pawl__conn *conn);

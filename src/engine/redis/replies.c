@@ -52,7 +52,8 @@ PAWL__RARE static void take_check(
 static bool split_renewals(struct pawl__conn *conn, const struct pawl__slot *slot,
     const struct pawl__resp_node *reply, struct pawl__effects *effects)
 {
-    if (slot->ops->next == NULL || !pawl__resp_is_error(reply) ||
+    if (slot->ops->next == NULL || slot->ops->kind != PAWL__OP_RENEW ||
+        !pawl__resp_is_error(reply) ||
         !pawl__redis_error_is_denial(
             pawl__resp_text(&conn->link.reader, reply), reply->text_size)) {
         return false;

@@ -18,7 +18,7 @@ enum { PAWL__SLOTS_MAX = 64 << 10 }; /* commands without an answer on one connec
 struct pawl__rights_check;
 
 struct pawl__slot {
-    struct pawl__op *ops; /* one, or the renewals of one script, linked by next; NULL: a check, or,
+    struct pawl__op *ops; /* one, or those of one script, linked by next; NULL: a check, or,
                              without one, who we are (introduce.h) */
     struct pawl__rights_check *check;
     uint64_t begin;      /* position of its first byte, see link.h */

@@ -44,6 +44,17 @@ static struct scene set_scene(const struct suite *suite)
     return set_scene_with(suite, NULL);
 }
 
+/* The same with a client for each member, which no engine can give together. */
+static struct scene set_scene_apart(const struct suite *suite)
+{
+    struct scene scene = set_scene(suite);
+    for (size_t i = 0; i < MEMBERS; i++) {
+        scene.members[i] = open_thread_lock(open_client(suite), scene.names[given[i]]);
+    }
+    scene.multi = open_multi(scene.members, MEMBERS);
+    return scene;
+}
+
 static void expect_all_busy(const struct scene *scene)
 {
     for (size_t i = 0; i < MEMBERS; i++) {
@@ -126,7 +137,7 @@ static void multi_timed_wait_is_for_the_whole(const struct suite *suite)
 /* It keeps what comes before the one that it waits for, and nothing that comes after. */
 static void multi_waits_for_one_at_a_time(const struct suite *suite)
 {
-    const struct scene scene = set_scene(suite);
+    const struct scene scene = set_scene_apart(suite);
     struct actor *actor = actor_new();
     EXPECT(PAWL_OK, pawl_lock_acquire(scene.rivals[1], PAWL_TRY));
     actor_acquire(actor, scene.multi, PAWL_FOREVER);
@@ -139,6 +150,31 @@ static void multi_waits_for_one_at_a_time(const struct suite *suite)
         SOON_MS);
     actor_await_sleep(actor);
     EXPECT(PAWL_OK, pawl_lock_release(scene.rivals[2]));
+    EXPECT(PAWL_OK, actor_answer(actor));
+    expect_all_busy(&scene);
+    EXPECT(PAWL_OK, actor_release_now(actor, scene.multi));
+    expect_all_free(&scene);
+}
+
+/* Members of one client: what nobody else has is kept meanwhile, or left to others, as the engine
+ * can do. */
+static void multi_waits_for_two(const struct suite *suite)
+{
+    const struct scene scene = set_scene(suite);
+    const pawl_status first = suite->engine->joins ? PAWL_OK : PAWL_BUSY;
+    struct actor *actor = actor_new();
+    EXPECT(PAWL_OK, pawl_lock_acquire(scene.rivals[1], PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_acquire(scene.rivals[2], PAWL_TRY));
+    actor_acquire(actor, scene.multi, PAWL_FOREVER);
+    actor_await_sleep(actor);
+    EXPECT(first, pawl_lock_acquire(scene.rivals[0], PAWL_TRY));
+    EXPECT(PAWL_OK, pawl_lock_release(scene.rivals[1]));
+    actor_await_sleep(actor);
+    EXPECT(PAWL_OK, pawl_lock_release(scene.rivals[2]));
+    if (first == PAWL_OK) {
+        actor_await_sleep(actor);
+        EXPECT(PAWL_OK, pawl_lock_release(scene.rivals[0]));
+    }
     EXPECT(PAWL_OK, actor_answer(actor));
     expect_all_busy(&scene);
     EXPECT(PAWL_OK, actor_release_now(actor, scene.multi));
@@ -431,6 +467,7 @@ static const struct suite_case cases[] = {
     SUITE_CASE(FLAG_MULTI, multi_try_gives_back_what_it_had),
     SUITE_CASE(FLAG_MULTI, multi_timed_wait_is_for_the_whole),
     SUITE_CASE(FLAG_MULTI, multi_waits_for_one_at_a_time),
+    SUITE_CASE(FLAG_MULTI, multi_waits_for_two),
     SUITE_CASE(FLAG_MULTI, multi_of_several_clients),
     SUITE_CASE(FLAG_MULTI, multi_re_enters),
     SUITE_CASE(FLAG_MULTI, multi_leaves_other_holds_alone),

@@ -56,7 +56,8 @@ struct suite_engine {
     const char *name;           /* in the table, and in the name of its file */
     const char *(*begin)(void); /* a fresh backend; answers its URL. Called once */
     bool sessions;              /* a renewed hold has no deadline, and ends with its process */
-    bool has[FLAG_COUNT];       /* the optional flags */
+    bool joins; /* locks of one client are given all at once or none of them, if they are mutexes */
+    bool has[FLAG_COUNT]; /* the optional flags */
 };
 
 /* What a case is given. */

@@ -60,6 +60,7 @@ void sim_actor_start(struct sim_actor *actor, struct sim_handle *handle,
     request->end_us =
         kind == PAWL__WANT_ACQUIRE ? pawl__max64(request->wait_us, timeout_us) : timeout_us;
     request->lease_us = kind == PAWL__WANT_EXTEND ? wait_us : 0;
+    request->party = kind == PAWL__WANT_ACQUIRE ? sim_team_party(actor) : NULL;
     request->info_out = kind == PAWL__WANT_INSPECT ? &actor->info : NULL;
     actor->busy = true;
     actor->handle = handle;

@@ -207,6 +207,10 @@ static void granted(struct sim_world *world, const struct sim_call *call, struct
     if (claim == NULL) {
         return;
     }
+    if (call->copy.kind == PAWL__OP_PASS && claim->joint) {
+        sim_fail(world, "M2", "client %u: name %u of several was given alone", claim->client->index,
+            claim->name);
+    }
     world->stats.grants++;
     world->stats.kinds[claim->kind]++;
     hold_now(world, claim);
@@ -297,6 +301,13 @@ void sim_backend_apply(struct sim_world *world, struct sim_call *call)
         sim_count_apply(world, call, now_us);
         return;
     }
+    if (call->spared) {
+        call->copy.answer = PAWL__SPARED;
+        call->applied = true;
+        sim_say(world, call->client, "table: acquire of tenure %llu: spared",
+            (unsigned long long)call->copy.id);
+        return;
+    }
     static struct sim_picture before;
     static struct sim_picture after;
     static struct sim_picture expected;
@@ -304,7 +315,7 @@ void sim_backend_apply(struct sim_world *world, struct sim_call *call)
     sim_picture_look(world, call->name, now_us, &before);
     sim_picture_copy(&expected, &before);
     sim_opinion(&verdict, call, watched_by_others(world, call), now_us);
-    world->in_machine = true;
+    world->in_machine = call->leader == NULL && call->follower == NULL; /* or it may fail alone */
     pawl__memory_apply(&world->table, peer, &call->copy, now_us);
     world->in_machine = false;
     call->applied = true;

@@ -104,6 +104,7 @@ struct sim_claim *sim_claim_open(
         sim_claim_list(&client->open, &client->open_count, &client->open_room, claim);
     }
     if (tenure->request != NULL && tenure->request->kind == PAWL__WANT_ACQUIRE) {
+        claim->joint = pawl__request_party(tenure->request) != NULL;
         PAWL__CONTAINER(tenure->request, struct sim_actor, request)->claim = claim;
     }
     return claim;

@@ -259,6 +259,14 @@ static const struct pawl__engine remote = {
     .passes = true,
 };
 
+static const struct pawl__engine joining = {
+    .name = "simulated",
+    .place_size = sizeof(struct pawl__place),
+    .expires = true,
+    .passes = true,
+    .joins = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN),
+};
+
 static const struct pawl__engine session = {
     .name = "simulated session",
     .place_size = sizeof(struct pawl__place),
@@ -279,7 +287,7 @@ static void start_machine(struct sim_client *client)
     const struct sim_plan *plan = &client->world->plan;
     struct pawl__machine *machine = &client->machine;
     memset(machine, 0, sizeof *machine);
-    machine->engine = plan->session ? &session : &remote;
+    machine->engine = plan->session ? &session : plan->joins ? &joining : &remote;
     machine->timeout_us = plan->timeout_us;
     machine->give_up_us = plan->give_up_us;
     machine->nudge = nudge;

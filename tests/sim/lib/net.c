@@ -40,7 +40,7 @@ static int64_t arrival(struct sim_client *client, int64_t *clear_us)
     return at_us;
 }
 
-static void refer(struct sim_call *call, struct sim_event *event)
+void sim_call_refer(struct sim_call *call, struct sim_event *event)
 {
     event->call = call;
     call->events++;
@@ -62,7 +62,7 @@ static void send_copy(struct sim_call *call, int64_t after_us)
     copy->applied = false;
     int64_t at_us = after_us + delay(world);
     at_us += (int64_t)sim_draw(world, (uint64_t)world->plan.late_us);
-    refer(copy, sim_event_at(world, at_us, SIM_EVENT_REQUEST, call->client));
+    sim_call_refer(copy, sim_event_at(world, at_us, SIM_EVENT_REQUEST, call->client));
     sim_say(world, call->client, "a copy of %s of tenure %llu stays behind",
         sim_op_text(call->copy.kind), (unsigned long long)call->copy.id);
 }
@@ -87,15 +87,21 @@ static void transmit(struct sim_call *call)
 {
     struct sim_client *client = call->client;
     struct sim_world *world = client->world;
+    if (call->leader != NULL) {
+        return; /* it goes with that one */
+    }
     call->sent = true;
     call->connection = client->connection;
     if (!client->wired || sim_strikes(world, SIM_DROP_REQUEST)) {
         trouble(client, world->now_us);
         call->dropped = true;
+        sim_joint_sent(call);
         return;
     }
     int64_t at_us = arrival(client, &client->request_clear_us);
-    refer(call, sim_event_at(world, at_us, SIM_EVENT_REQUEST, client));
+    call->way_us = at_us;
+    sim_call_refer(call, sim_event_at(world, at_us, SIM_EVENT_REQUEST, client));
+    sim_joint_sent(call);
     if (!world->plan.ordered && sim_strikes(world, SIM_DOUBLE)) {
         double_request(call, at_us);
     }
@@ -142,16 +148,19 @@ void sim_net_submit(struct sim_client *client, struct pawl__op *op)
         sim_ask_submit(call, op);
     }
     sim_orphan_submit(call);
+    struct pawl__list *last = client->calls.prev;
     pawl__list_push(&client->calls, &call->node);
     int64_t deadline_us = sim_true(client, op->deadline_us);
-    refer(call, sim_event_at(world, deadline_us, SIM_EVENT_DEADLINE, client));
+    sim_call_refer(call, sim_event_at(world, deadline_us, SIM_EVENT_DEADLINE, client));
     sim_hash(world, op->id << 8 | (uint64_t)op->kind);
     sim_say(world, client, "submits %s of tenure %llu%s", sim_op_text(op->kind),
         (unsigned long long)op->id, client->online ? "" : ", offline");
 
-    if (sim_strikes(world, SIM_REORDER)) {
+    if (op->kind == PAWL__OP_ACQUIRE && op->joint && world->plan.joins) {
+        sim_joint_submit(PAWL__CONTAINER(last, struct sim_call, node), call);
+    } else if (sim_strikes(world, SIM_REORDER)) {
         int64_t at_us = world->now_us + (int64_t)sim_draw(world, (uint64_t)world->plan.delay_us);
-        refer(call, sim_event_at(world, at_us, SIM_EVENT_SUBMIT, client));
+        sim_call_refer(call, sim_event_at(world, at_us, SIM_EVENT_SUBMIT, client));
     } else {
         sim_net_send(client, call);
     }
@@ -171,7 +180,9 @@ void sim_net_send(struct sim_client *client, struct sim_call *call)
             call->claim->excused = true;
         }
         int64_t at_us = world->now_us + 1 + (int64_t)sim_draw(world, 50);
-        refer(call, sim_event_at(world, at_us, SIM_EVENT_REFUSAL, client));
+        call->way_us = at_us;
+        sim_call_refer(call, sim_event_at(world, at_us, SIM_EVENT_REFUSAL, client));
+        sim_joint_sent(call);
     } else if (client->online) {
         transmit(call);
     }
@@ -195,7 +206,16 @@ void sim_net_arrive(struct sim_world *world, struct sim_event *event)
         return;
     }
     struct sim_client *client = call->client;
+    if (call->leader == NULL && call->follower != NULL) {
+        sim_joint_decide(world, call);
+    }
     sim_backend_apply(world, call);
+    if (call->leader != NULL && call->op != NULL && call->reply_us > 0) {
+        sim_call_refer(call, sim_event_at(world, call->reply_us, SIM_EVENT_REPLY, client));
+    }
+    if (call->leader != NULL) {
+        return;
+    }
     bool hears = call->life == client->life && call->connection == client->connection;
     if (!hears || !client->wired || call->op == NULL) {
         return;
@@ -205,7 +225,8 @@ void sim_net_arrive(struct sim_world *world, struct sim_event *event)
         return;
     }
     int64_t at_us = arrival(client, &client->reply_clear_us);
-    refer(call, sim_event_at(world, at_us, SIM_EVENT_REPLY, client));
+    sim_call_refer(call, sim_event_at(world, at_us, SIM_EVENT_REPLY, client));
+    sim_joint_reply(call, at_us);
 }
 
 /* ===== Ends of operations ===== */
@@ -325,7 +346,7 @@ void sim_net_hear(struct sim_client *client)
         struct sim_call *call = PAWL__CONTAINER(node, struct sim_call, node);
         call->wanted = true;
         if (call->unread) {
-            refer(
+            sim_call_refer(
                 call, sim_event_at(client->world, client->world->now_us, SIM_EVENT_REPLY, client));
         }
     }
@@ -363,7 +384,7 @@ static void cut_requests(struct sim_client *client)
     bool dropping = false;
     for (struct pawl__list *node = client->calls.next; node != &client->calls; node = node->next) {
         struct sim_call *call = PAWL__CONTAINER(node, struct sim_call, node);
-        dropping = dropping || sim_draw(client->world, 2) > 0;
+        dropping = dropping || (call->leader == NULL && sim_draw(client->world, 2) > 0);
         call->cut = true;
         if (call->sent && !call->applied && dropping) {
             call->dropped = true;

@@ -5,7 +5,8 @@
  * what a run with two faults shows, because nothing lives long enough in it. One run in twelve has
  * no faults and a crowd at one lock, one in twelve stands for an engine whose locks die with the
  * process and never expire. Seeds from SIM_COUNT_SEEDS on are about semaphores and latches, those
- * from SIM_MULTI_SEEDS on about several locks at once. */
+ * from SIM_MULTI_SEEDS on about several locks at once, and from SIM_JOINT_SEEDS on about several
+ * that an engine gives together. */
 #include "sim.h"
 
 #include "base/clock.h"
@@ -178,6 +179,20 @@ static void make_multi(struct sim_plan *plan, struct pawl__random *random)
     plan->on[SIM_CLOSE] = plan->on[SIM_SHUT] = plan->on[SIM_THREAD_END] = false;
 }
 
+/* The same with an engine that gives mutexes together: as a rule all of them are. No request comes
+ * twice, for its copy would have to be of all. */
+static void make_joint(struct sim_plan *plan, struct pawl__random *random)
+{
+    make_multi(plan, random);
+    plan->joins = true;
+    const bool whole = pawl__random_below(random, 4) > 0;
+    for (int i = 0; i < SIM_NAMES_MAX && whole; i++) {
+        plan->families[i] =
+            pawl__random_below(random, 4) > 0 ? PAWL__FAMILY_MUTEX : PAWL__FAMILY_SPIN;
+    }
+    plan->on[SIM_DOUBLE] = false;
+}
+
 void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
 {
     struct pawl__random random;
@@ -195,7 +210,9 @@ void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
     draw_faults(plan, &random);
     draw_families(plan, &random);
     uint64_t special = pawl__random_below(&random, 12);
-    if (seed >= SIM_MULTI_SEEDS) {
+    if (seed >= SIM_JOINT_SEEDS) {
+        make_joint(plan, &random);
+    } else if (seed >= SIM_MULTI_SEEDS) {
         make_multi(plan, &random);
     } else if (seed >= SIM_COUNT_SEEDS) {
         make_counts(plan, &random);

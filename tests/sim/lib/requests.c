@@ -121,7 +121,9 @@ void sim_request_started(struct sim_actor *actor)
     actor->cancels = actor->handle->cancels;
     switch (actor->request.kind) {
     case PAWL__WANT_ACQUIRE:
-        expect_acquire(actor, claim, lost);
+        if (actor->request.party == NULL) { /* or it may have to wait for its turn */
+            expect_acquire(actor, claim, lost);
+        }
         break;
     case PAWL__WANT_RELEASE:
         expect_release(actor, claim, lost);
@@ -166,7 +168,7 @@ bool sim_fault_is_fair(const struct sim_actor *actor)
     switch (request->status) {
     case PAWL_UNAVAILABLE:
         return actor->client->trouble_us >= since_us || !actor->client->wired ||
-               !actor->client->online || world->frozen;
+               !actor->client->online || world->frozen || world->down;
     case PAWL_NO_MEMORY:
         return world->plan.on[SIM_NO_MEMORY];
     case PAWL_REFUSED:
@@ -246,6 +248,8 @@ static void acquire_finished(struct sim_actor *actor)
             return;
         }
         sim_hold_acquired(actor, tenure);
+    } else if (pawl__request_spared(request)) {
+        return; /* another of its party is to blame, and is judged */
     } else if (request->status == PAWL_BUSY) {
         if (now_us < request->wait_us) {
             wrong(actor, "before its patience was over");

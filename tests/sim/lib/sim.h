@@ -38,7 +38,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SIM_MULTI_SEEDS UINT64_C(2000000000) /* runs from here on are about several locks */
+#define SIM_MULTI_SEEDS UINT64_C(2000000000) /* runs from here on are about several locks, */
+#define SIM_JOINT_SEEDS UINT64_C(3000000000) /* and from here on these are given together */
 
 enum {
     SIM_CLIENTS_MAX = 6,
@@ -97,7 +98,8 @@ struct sim_plan {
     unsigned clients;
     unsigned names;
     enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
-    unsigned teams;                            /* of each client, that want all names at once */
+    unsigned teams;                            /* of each client, that want all names at once, */
+    bool joins;                                /* and the engine gives mutexes together */
     int64_t permits[SIM_NAMES_MAX];            /* of semaphores */
     bool handoff;                              /* some handles of mutexes ask for it */
     unsigned handles;
@@ -180,6 +182,11 @@ struct sim_call {
     bool wanted;                  /* ... although the operation is lazy */
     bool refused;                 /* it will be told so */
     bool unfit;                   /* not for want of a connection */
+    struct sim_call *leader;      /* it is one with this and all of its followers; NULL: it leads */
+    struct sim_call *follower;    /* the next of them, if these are one */
+    int64_t way_us;               /* when it arrives, or is told that it was refused */
+    int64_t reply_us;             /* of several that are one: when their replies come; 0: never */
+    bool spared;                  /* not granted because of another */
     int64_t submitted_us;         /* true time */
     int64_t lease_us;             /* as it was asked for */
     struct sim_question question; /* about a count */
@@ -201,6 +208,7 @@ struct sim_claim {
     int64_t limit_us; /* max hold of its handle; 0: none */
     pawl_kind kind;   /* as it was asked for */
     bool renew;
+    bool joint;                  /* it was to be given with others, or not at all */
     bool reads;                  /* does not exclude others that do */
     struct pawl__handle *handle; /* acquired through; NULL: closed since */
 
@@ -278,6 +286,8 @@ struct sim_team {
     struct sim_client *client;
     struct pawl__multi_call *call;
     uint64_t owner;
+    struct pawl__party party; /* of those that are asked together */
+    struct pawl__request *together[SIM_NAMES_MAX];
     unsigned pending; /* of this round */
     bool busy;
     bool holds;
@@ -472,7 +482,14 @@ bool sim_backend_writes(struct sim_world *world, const struct sim_claim *claim);
 void sim_backend_handed(struct sim_world *world, struct sim_claim *claim);
 void sim_backend_watch(struct sim_client *client, unsigned name, uint64_t id);
 
+/* joint.c */
+void sim_joint_submit(struct sim_call *before, struct sim_call *call);
+void sim_joint_sent(struct sim_call *leader);
+void sim_joint_decide(struct sim_world *world, struct sim_call *leader);
+void sim_joint_reply(struct sim_call *leader, int64_t at_us);
+
 /* net.c */
+void sim_call_refer(struct sim_call *call, struct sim_event *event);
 void sim_net_submit(struct sim_client *client, struct pawl__op *op);
 void sim_net_send(struct sim_client *client, struct sim_call *call);
 void sim_net_arrive(struct sim_world *world, struct sim_event *event);
@@ -519,6 +536,7 @@ void sim_teams_start(struct sim_client *client);
 void sim_teams_free(struct sim_client *client);
 void sim_team_act(struct sim_actor *actor);
 void sim_team_finished(struct sim_actor *actor);
+struct pawl__party *sim_team_party(struct sim_actor *actor); /* that it asks with now; NULL: none */
 
 /* closing.c */
 void sim_closer_act(struct sim_actor *actor);

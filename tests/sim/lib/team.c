@@ -88,6 +88,48 @@ static bool is_valid(const struct sim_team *team, size_t *lost_out)
     return true;
 }
 
+/* ===== Asking together ===== */
+
+/* Whether the engine gives this name together with others. */
+static bool joins(const struct sim_plan *plan, unsigned name)
+{
+    const enum pawl__family family = plan->families[name];
+    return plan->joins && (family == PAWL__FAMILY_MUTEX || family == PAWL__FAMILY_SPIN);
+}
+
+static bool all_join(const struct sim_plan *plan)
+{
+    bool all = true;
+    for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
+        all = all && joins(plan, name);
+    }
+    return all;
+}
+
+static void form_party(struct sim_team *team)
+{
+    const struct pawl__multi_call *call = team->call;
+    size_t count = 0;
+    for (unsigned name = 0; name < SIM_NAMES_MAX && !call->apart; name++) {
+        if (call->slots[name].asked && call->ask == PAWL__WANT_ACQUIRE &&
+            joins(&team->client->world->plan, name)) {
+            team->together[count++] = &hand(team, name)->request;
+        }
+    }
+    team->party = (struct pawl__party){.requests = team->together, .count = count};
+}
+
+struct pawl__party *sim_team_party(struct sim_actor *actor)
+{
+    struct sim_team *team = team_of(actor);
+    for (size_t i = 0; team != NULL && team->busy && i < team->party.count; i++) {
+        if (team->together[i] == &actor->request && team->party.count > 1) {
+            return &team->party;
+        }
+    }
+    return NULL;
+}
+
 /* ===== Rounds ===== */
 
 static bool next_round(struct sim_team *team)
@@ -124,6 +166,7 @@ static void ask(struct sim_team *team)
 {
     const struct pawl__multi_call *call = team->call;
     bool asked[SIM_NAMES_MAX];
+    form_party(team);
     team->pending = 1; /* until all have asked */
     for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
         asked[name] = call->slots[name].asked;
@@ -155,6 +198,7 @@ static void begin(struct sim_team *team, enum pawl__request_kind kind, int64_t w
     memset(call, 0, sizeof *call + SIM_NAMES_MAX * sizeof call->slots[0]);
     call->kind = kind;
     call->count = SIM_NAMES_MAX;
+    call->whole = all_join(&team->client->world->plan);
     call->culprit = SIM_NAMES_MAX;
     call->error_slot = SIM_NAMES_MAX;
     call->until_us = pawl__later(sim_now(team->client), wait_us);
@@ -199,6 +243,7 @@ void sim_team_act(struct sim_actor *actor)
 void sim_team_finished(struct sim_actor *actor)
 {
     struct sim_team *team = team_of(actor);
+    team->call->slots[actor->handle->name].spared = pawl__request_spared(&actor->request);
     pawl__multi_answer(team->call, actor->handle->name, actor->request.status, "");
     if (--team->pending == 0) {
         go_on(team);

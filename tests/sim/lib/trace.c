@@ -76,6 +76,7 @@ const char *sim_answer_text(enum pawl__answer answer)
         [PAWL__DONE] = "done",
         [PAWL__HELD] = "held",
         [PAWL__GONE] = "gone",
+        [PAWL__SPARED] = "spared",
         [PAWL__LEFT] = "left",
         [PAWL__FAILED] = "failed",
         [PAWL__UNKNOWN] = "unknown"};

@@ -45,6 +45,12 @@ static void answer_call(struct scripted_turn *turn, void *arg)
         text_add_string(&turn->reply, "*0\r\n");
     } else if (is_script(hex, &pawl__script_acquire) || is_script(hex, &pawl__script_pass)) {
         text_addf(&turn->reply, ":%lld\r\n", (long long)TOKEN);
+    } else if (is_script(hex, &pawl__script_acquire_all)) {
+        const long count = strtol(turn->words->items[2], NULL, 10) / 2;
+        text_addf(&turn->reply, "*%ld\r\n", count);
+        for (long i = 0; i < count; i++) {
+            text_addf(&turn->reply, ":%lld\r\n", (long long)TOKEN);
+        }
     } else if (is_script(hex, &pawl__script_renew)) {
         const long count = strtol(turn->words->items[2], NULL, 10);
         text_addf(&turn->reply, "*%ld\r\n", count);
