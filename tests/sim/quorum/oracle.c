@@ -39,6 +39,15 @@ static void overlap(struct qs_claim *first, const struct qs_claim *second)
     }
 }
 
+/* Nobody who looks now is told that it is lost. */
+static bool stands(const struct qs_claim *claim)
+{
+    const struct pawl__quorum_hold *held =
+        claim->process->lock != NULL ? pawl__quorum_of(claim->process->lock)->held : NULL;
+    return claim->active && claim->until_us > qs.now_us && held != NULL &&
+           held->token == claim->token;
+}
+
 /* It was said at this time that so much is left. */
 static bool believe(struct qs_claim *claim, int64_t said_us, int64_t left_ms)
 {
@@ -47,9 +56,7 @@ static bool believe(struct qs_claim *claim, int64_t said_us, int64_t left_ms)
     }
     claim->until_us = said_us + true_duration(claim->process, left_ms * 1000);
     for (struct qs_claim *other = qs.claims; other != NULL; other = other->next) {
-        const bool both = other != claim && other->active && other->until_us > qs.now_us &&
-                          claim->until_us > qs.now_us;
-        if (both) {
+        if (other != claim && stands(other) && stands(claim)) {
             overlap(other->token < claim->token ? other : claim,
                 other->token < claim->token ? claim : other);
         }
@@ -57,33 +64,68 @@ static bool believe(struct qs_claim *claim, int64_t said_us, int64_t left_ms)
     return true;
 }
 
-struct qs_claim *qs_granted(struct qs_process *process)
+static uint64_t owner_of(const struct qs_process *process)
 {
-    const int64_t said_us = qs.now_us;
-    const int64_t left_ms = pawl_lock_remaining_ms(process->lock);
-    const uint64_t token = pawl_lock_token(process->lock);
+    const uint64_t owner = process->lock->handle.owner;
+    return owner != 0 ? owner : pawl__owner_of_thread();
+}
+
+/* Also of what is lost by now. */
+static uint64_t token_of(const struct qs_process *process, uint64_t owner)
+{
+    const struct pawl__quorum *quorum = pawl__quorum_of(process->lock);
+    if (quorum->held != NULL && quorum->held->owner == owner) {
+        return quorum->held->token;
+    }
+    const struct pawl__list *lost = &quorum->lost;
+    for (struct pawl__list *node = lost->next; node != lost; node = node->next) {
+        const struct pawl__quorum_hold *hold =
+            PAWL__CONTAINER(node, struct pawl__quorum_hold, node);
+        if (hold->owner == owner && !hold->done) {
+            return hold->token;
+        }
+    }
+    qs_fail("TOLD p%u was granted it, and has nothing", process->number);
+}
+
+/* What is known of this hold; its loss may be told before anybody has looked at it. */
+static struct qs_claim *claim_of(struct qs_process *process, uint64_t token, uint64_t owner)
+{
+    for (struct qs_claim *claim = qs.claims; claim != NULL; claim = claim->next) {
+        if (claim->process == process && claim->token == token && claim->owner == owner) {
+            return claim;
+        }
+    }
     struct qs_claim *claim = calloc(1, sizeof *claim);
     if (claim == NULL) {
         abort();
     }
-    claim->next = qs.claims;
+    *claim = (struct qs_claim){
+        .next = qs.claims, .process = process, .token = token, .owner = owner};
     qs.claims = claim;
-    claim->process = process;
-    claim->owner = pawl__quorum_of(process->lock)->lock.handle.owner;
-    claim->owner = claim->owner != 0 ? claim->owner : pawl__owner_of_thread();
-    claim->token = token;
+    return claim;
+}
+
+struct qs_claim *qs_granted(struct qs_process *process)
+{
+    const int64_t said_us = qs.now_us;
+    const int64_t left_ms = pawl_lock_remaining_ms(process->lock);
+    const uint64_t owner = owner_of(process);
+    const uint64_t token = token_of(process, owner);
+    struct qs_claim *claim = claim_of(process, token, owner);
     claim->active = true;
     qs.result->grants++;
     qs_note("granted, token %" PRIu64 ", %" PRId64 " ms left", token, left_ms);
-    if (!believe(claim, said_us, left_ms) || claim->until_us <= qs.now_us || token == 0) {
+    if (!believe(claim, said_us, left_ms) || claim->until_us <= qs.now_us) {
         claim->active = false;
         return claim;
     }
-    if (token <= qs.token) {
+    claim->overlapped = claim->overlapped || token <= qs.token;
+    if (claim->overlapped && !qs.plan.deletes) {
         qs_fail("TOKEN p%u has %" PRIu64 ", and somebody had %" PRIu64 " before", process->number,
             token, qs.token);
     }
-    qs.token = token;
+    qs.token = token > qs.token ? token : qs.token;
     return claim;
 }
 
@@ -120,16 +162,6 @@ void qs_left(struct qs_claim *claim, pawl_status status)
 
 /* ===== Losses ===== */
 
-static struct qs_claim *claim_of(const struct qs_process *process, uint64_t token, uint64_t owner)
-{
-    for (struct qs_claim *claim = qs.claims; claim != NULL; claim = claim->next) {
-        if (claim->process == process && claim->token == token && claim->owner == owner) {
-            return claim;
-        }
-    }
-    return NULL;
-}
-
 /* When its time was over, by the process's clock. */
 static int64_t lost_at(struct pawl__quorum *quorum, uint64_t token)
 {
@@ -150,7 +182,7 @@ void qs_on_lost(const pawl_event *event, void *arg)
     struct pawl__quorum *quorum = pawl__quorum_of(process->lock);
     const int64_t late_us = qs_process_now(process) - lost_at(quorum, event->token);
     qs_note("told of the loss of token %" PRIu64 ", %" PRId64 " us late", event->token, late_us);
-    if (claim != NULL && ++claim->told > 1) {
+    if (++claim->told > 1) {
         qs_fail("TOLD p%u hears twice of the loss of token %" PRIu64, process->number,
             event->token);
     }
@@ -191,6 +223,9 @@ static bool is_needless(const struct qs_link *link)
                            link->cut_up_us <= qs.now_us && link->cut_down_us <= qs.now_us &&
                            link->slow_us <= qs.now_us && link->node->hung_us <= qs.now_us &&
                            link->node->up && process->disturbed_us <= qs.now_us;
+    if (!qs.plan.kills) {
+        return false; /* a late copy of a question may be granted, and nobody hears of it */
+    }
     if (!reachable || process->lock == NULL || process->abandoned_us > qs.now_us) {
         return false;
     }
@@ -235,7 +270,7 @@ void qs_watch_begin(void)
 
 void qs_check_no_keys(void)
 {
-    for (unsigned i = 0; i < qs.plan.nodes; i++) {
+    for (unsigned i = 0; i < qs.plan.nodes && qs.plan.kills; i++) {
         const struct qs_node *node = &qs.nodes[i];
         const struct pawl__memory_entry *entry =
             pawl__memory_look(&node->table, QS_NAME, sizeof QS_NAME - 1);

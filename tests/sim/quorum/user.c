@@ -109,11 +109,14 @@ static void use_once(struct qs_process *process)
     }
     qs.result->busy++;
     qs_note("is told: %s", pawl_status_string(status));
-    if (qs.plan.calm && status != PAWL_DEADLOCK) {
+    if (status == PAWL_DEADLOCK || (status == PAWL_LOST && !qs.plan.by_thread)) {
+        qs_sleep(qs.plan.think_us); /* the other thread has it */
+        return;
+    }
+    if (qs.plan.calm) {
         qs_fail("CALM p%u waited for a minute: %s", process->number, pawl_last_error());
     }
-    if (status != PAWL_BUSY && status != PAWL_UNAVAILABLE && status != PAWL_REFUSED &&
-        status != PAWL_DEADLOCK) {
+    if (status != PAWL_BUSY && status != PAWL_UNAVAILABLE && status != PAWL_REFUSED) {
         qs_fail("TOLD p%u asked, and was told: %s", process->number, pawl_last_error());
     }
 }
