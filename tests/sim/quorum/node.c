@@ -168,6 +168,10 @@ static void get_there(struct qs_event *event)
     pawl__memory_apply(&node->table, &link->client, &message->op, qs_node_now(node));
     while (pawl__memory_woken(&node->table) != NULL) {
     }
+    if (message->op.kind == PAWL__OP_ACQUIRE && message->op.answer == PAWL__DONE) {
+        const int64_t way_us = qs_process_now(link->process) - message->op.sent_us;
+        node->late_id = way_us >= message->op.lease_us ? message->op.id : 0;
+    }
     qs_note("operation %d of p%u:%llu at node %u: %d, token %llu", (int)message->op.kind,
         link->process->number, (unsigned long long)message->op.id, node->number,
         (int)message->op.answer, (unsigned long long)message->op.token);

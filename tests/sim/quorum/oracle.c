@@ -6,7 +6,8 @@
  *   TOKEN      each holder's token is greater than all before
  *   HIDDEN     if keys were deleted, two may believe; then the first one has to find it lost
  *   TOLD       on_lost is called once for every hold that is lost, in time, and for no other
- *   LEFT       no key stays at a node whose process neither holds the lock nor asks for it
+ *   LEFT       no key stays at a node whose process neither holds the lock nor asks for it, unless
+ *              the question for it was on its way for a lease: nobody takes it back after so long
  *   CALM       without faults nothing is lost, and everybody is granted it
  *   DEADLOCK, LIVELOCK, THREADS, DESCRIPTORS: all threads come to their end */
 #include "qsim.h"
@@ -239,7 +240,7 @@ static void look_at(struct qs_node *node)
         pawl__memory_look(&node->table, QS_NAME, sizeof QS_NAME - 1);
     const bool held = entry != NULL && entry->held && entry->expires_us > qs_node_now(node);
     const struct qs_link *link = held ? link_by(node, entry->uuid) : NULL;
-    if (link == NULL || !is_needless(link)) {
+    if (link == NULL || !is_needless(link) || node->late_id == entry->id) {
         node->key_id = 0;
         return;
     }
@@ -274,7 +275,8 @@ void qs_check_no_keys(void)
         const struct qs_node *node = &qs.nodes[i];
         const struct pawl__memory_entry *entry =
             pawl__memory_look(&node->table, QS_NAME, sizeof QS_NAME - 1);
-        if (entry != NULL && entry->held && entry->expires_us > qs_node_now(node)) {
+        if (entry != NULL && entry->held && entry->expires_us > qs_node_now(node) &&
+            entry->id != node->late_id) {
             qs_fail("LEFT %s:%" PRIu64 " is still at node %u", entry->uuid, entry->id, i);
         }
     }

@@ -165,6 +165,7 @@ struct qs_node {
     struct qs_note notes[QS_NOTES];
     unsigned note_count;
     struct qs_event back;
+    uint64_t late_id; /* granted so late that its process had given up taking it back */
     uint64_t key_id; /* whose key stands there without anybody's need, */
     int64_t key_us;  /* and since when */
 };
