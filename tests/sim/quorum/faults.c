@@ -3,7 +3,8 @@
 #include "qsim.h"
 
 const char *const qs_fault_names[QS_FAULT_COUNT] = {"resets", "cuts there", "cuts back", "cuts",
-    "nodes cut off", "slow connections", "hangs", "restarts", "restarts without data", "deletions",
+    "nodes cut off",
+    "processes cut off", "slow connections", "hangs", "restarts", "restarts without data", "deletions",
     "pauses", "stalls"};
 
 static struct qs_link *any_link(void)
@@ -31,10 +32,36 @@ static void cut_node(const struct qs_node *node, int64_t end_us)
     }
 }
 
+static void isolate(const struct qs_process *process, int64_t end_us)
+{
+    for (unsigned i = 0; i < qs.plan.nodes; i++) {
+        if (qs_chance(700)) {
+            cut(&qs.links[process->number][i], true, true, end_us);
+        }
+    }
+}
+
 static void stop_node(struct qs_node *node, bool forgets, int64_t duration_us)
 {
     if (node->up) {
         qs_node_stop(node, forgets && !node->durable, duration_us);
+    }
+}
+
+/* One of them, or several at about the same time. */
+static void strike_nodes(enum qs_fault fault, struct qs_node *node, int64_t duration_us)
+{
+    const bool several = qs_chance(500);
+    for (unsigned i = 0; i < qs.plan.nodes; i++) {
+        struct qs_node *each = &qs.nodes[i];
+        if (each != node && (!several || qs_chance(400))) {
+            continue;
+        }
+        if (fault == QS_DELETE) {
+            qs_node_delete(each);
+        } else {
+            stop_node(each, fault == QS_FORGET, duration_us / qs_between(4, 40));
+        }
     }
 }
 
@@ -64,6 +91,9 @@ static void inject(enum qs_fault fault)
     case QS_CUT_NODE:
         cut_node(node, end_us);
         break;
+    case QS_ISOLATE:
+        isolate(process, end_us);
+        break;
     case QS_SLOW:
         link->slow_us = end_us;
         break;
@@ -72,10 +102,8 @@ static void inject(enum qs_fault fault)
         break;
     case QS_RESTART:
     case QS_FORGET:
-        stop_node(node, fault == QS_FORGET, duration_us / 4);
-        break;
     case QS_DELETE:
-        qs_node_delete(node);
+        strike_nodes(fault, node, duration_us);
         break;
     case QS_PAUSE:
         qs_pause(process, duration_us);

@@ -46,7 +46,7 @@ void qs_nodes_begin(void)
         struct qs_node *node = &qs.nodes[i];
         node->number = i;
         node->ppm = qs_between(-4500, 4500);
-        node->offset_us = qs_between(-1500000, 1500000);
+        node->offset_us = qs_between(-100000, 100000);
         node->durable = qs_chance(400);
         node->up = true;
         node->run = 1;

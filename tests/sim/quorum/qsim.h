@@ -48,7 +48,8 @@ enum qs_fault {
     QS_CUT_UP,     /* nothing gets from a process to a node for a while, */
     QS_CUT_DOWN,   /* or back, */
     QS_CUT,        /* or either way, */
-    QS_CUT_NODE,   /* or to and from a node at all */
+    QS_CUT_NODE,   /* or to and from a node at all, */
+    QS_ISOLATE,    /* or between a process and most nodes */
     QS_SLOW,       /* a connection takes long */
     QS_HANG,       /* a node answers nobody for a while */
     QS_RESTART,    /* a node goes away and comes back with its data, */

@@ -21,7 +21,6 @@ int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 long __real_syscall(long number, ...);
 ssize_t __real_read(int fd, void *bytes, size_t size);
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
-const struct pawl__engine *__real_pawl__engine_find(const char *scheme);
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
@@ -335,5 +334,5 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 
 const struct pawl__engine *__wrap_pawl__engine_find(const char *scheme)
 {
-    return strcmp(scheme, "sim") == 0 ? &qs_engine : __real_pawl__engine_find(scheme);
+    return strcmp(scheme, "sim") == 0 ? &qs_engine : NULL;
 }
