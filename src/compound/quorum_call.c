@@ -126,6 +126,9 @@ static bool is_free(const struct pawl__quorum *quorum, bool for_hold)
 static void give_turn(struct pawl__quorum *quorum)
 {
     quorum->turn_taken = false;
+    if (!quorum->swept) { /* a hold was lost meanwhile, and the worker could not ask for anything */
+        pawl__worker_wake(quorum, INT64_MIN);
+    }
     nudge_line(quorum);
 }
 

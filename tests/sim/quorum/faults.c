@@ -52,6 +52,10 @@ static void stop_node(struct qs_node *node, bool forgets, int64_t duration_us)
 static void strike_nodes(enum qs_fault fault, struct qs_node *node, int64_t duration_us)
 {
     const bool several = qs_chance(500);
+    if (fault == QS_DELETE && several) { /* some hear of it later than of the others */
+        struct qs_link *link = any_link();
+        cut(link, false, true, qs.now_us + qs_between(1, qs.plan.lease_ms * 500));
+    }
     for (unsigned i = 0; i < qs.plan.nodes; i++) {
         struct qs_node *each = &qs.nodes[i];
         if (each != node && (!several || qs_chance(400))) {

@@ -43,7 +43,11 @@ static void draw_faults(struct qs_plan *plan)
     plan->deletes = qs_chance(200);
     if (plan->deletes) { /* holds are to last long enough for it to matter */
         plan->fault_kinds &= ~(1U << QS_PAUSE | 1U << QS_FORGET);
-        plan->fault_kinds |= 1U << QS_DELETE;
+        plan->fault_kinds |= 1U << QS_DELETE | 1U << QS_SLOW;
+        plan->renew = qs_chance(900);
+        plan->max_hold_ms = 0;
+        plan->think_us = 50000;
+        plan->hold_us = plan->lease_ms * 2000;
     } else {
         plan->fault_kinds &= ~(1U << QS_DELETE);
     }

@@ -66,6 +66,12 @@ static int64_t any_wait(void)
                             : qs_between(200, 3 * qs.plan.lease_ms);
 }
 
+/* Half of them are short. */
+static int64_t any_hold(void)
+{
+    return qs_between(1, qs_chance(500) ? pawl__min64(qs.plan.hold_us, 50000) : qs.plan.hold_us);
+}
+
 /* ===== Holding ===== */
 
 static void look_around(struct qs_process *process)
@@ -103,7 +109,7 @@ static void use_once(struct qs_process *process)
     qs_note("asks, for %lld ms", (long long)wait_ms);
     const pawl_status status = acquire(process->lock, wait_ms);
     if (status == PAWL_OK) {
-        struct qs_claim *claim = hold(process, qs_between(1, qs.plan.hold_us));
+        struct qs_claim *claim = hold(process, any_hold());
         qs_left(claim, release(process->lock));
         return;
     }
