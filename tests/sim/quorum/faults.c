@@ -48,13 +48,27 @@ static void stop_node(struct qs_node *node, bool forgets, int64_t duration_us)
     }
 }
 
+/* The holder hears of one of them later than of the others: it may have got those back by then. */
+static void delete_majority(const struct qs_node *first)
+{
+    const struct qs_process *holder = qs_holder();
+    const int64_t lease_us = qs.plan.lease_ms * 1000;
+    for (unsigned i = 0; i < qs.plan.nodes / 2 + 1; i++) {
+        qs_node_delete(&qs.nodes[(first->number + i) % qs.plan.nodes]);
+    }
+    if (holder != NULL) {
+        cut(&qs.links[holder->number][first->number], false, true,
+            qs.now_us + qs_between(lease_us / 4, lease_us));
+    }
+}
+
 /* One of them, or several at about the same time. */
 static void strike_nodes(enum qs_fault fault, struct qs_node *node, int64_t duration_us)
 {
     const bool several = qs_chance(500);
-    if (fault == QS_DELETE && several) { /* some hear of it later than of the others */
-        struct qs_link *link = any_link();
-        cut(link, false, true, qs.now_us + qs_between(1, qs.plan.lease_ms * 500));
+    if (fault == QS_DELETE && several) {
+        delete_majority(node);
+        return;
     }
     for (unsigned i = 0; i < qs.plan.nodes; i++) {
         struct qs_node *each = &qs.nodes[i];

@@ -49,6 +49,16 @@ static bool stands(const struct qs_claim *claim)
            held->token == claim->token;
 }
 
+const struct qs_process *qs_holder(void)
+{
+    for (const struct qs_claim *claim = qs.claims; claim != NULL; claim = claim->next) {
+        if (stands(claim)) {
+            return claim->process;
+        }
+    }
+    return NULL;
+}
+
 /* It was said at this time that so much is left. */
 static bool believe(struct qs_claim *claim, int64_t said_us, int64_t left_ms)
 {

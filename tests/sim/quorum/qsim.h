@@ -39,7 +39,7 @@
 #define QS_NODES 5
 #define QS_THREADS 160
 #define QS_FDS 256
-#define QS_NOTES 64
+#define QS_NOTES 1024
 #define QS_NAME "quorum"
 #define QS_SENTENCE 400
 
@@ -335,6 +335,7 @@ bool qs_looked(struct qs_claim *claim);                  /* false: it is lost */
 void qs_leaving(struct qs_claim *claim);                 /* it will not be relied on any more */
 void qs_left(struct qs_claim *claim, pawl_status status);
 void qs_on_lost(const pawl_event *event, void *arg);
+const struct qs_process *qs_holder(void); /* who believes to hold it now; NULL: nobody */
 void qs_watch_begin(void);
 void qs_check_no_keys(void);
 void qs_check_end(void);
