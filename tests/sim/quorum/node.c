@@ -197,6 +197,11 @@ void qs_send(struct qs_link *link, struct pawl__op *op)
     }
     message->asked = op;
     op->engine = message;
+    if (op->kind == PAWL__OP_RELEASE) {
+        const bool again = link->released_id == op->id;
+        link->process->repeated_us = again ? qs.now_us : link->process->repeated_us;
+        link->released_id = op->id;
+    }
     qs_event_set(&message->event, up_at(link), get_there);
 }
 

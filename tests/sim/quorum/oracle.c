@@ -4,7 +4,9 @@
  *   EXCLUSION  while one process believes in its hold, by what the lock last said of the time left,
  *              nobody else is granted it
  *   TOKEN      each holder's token is greater than all before
- *   HIDDEN     if keys were deleted, two may believe; then the first one has to find it lost
+ *   HIDDEN     if keys were deleted, two may believe; then the first one has to find it lost, unless
+ *              its release had to be repeated: who is told then that it is gone believes that the
+ *              first copy did it
  *   TOLD       on_lost is called once for every hold that is lost, in time, and for no other
  *   LEFT       no key stays at a node whose process neither holds the lock nor asks for it, unless
  *              the question for it was on its way for a lease: nobody takes it back after so long
@@ -151,6 +153,7 @@ bool qs_looked(struct qs_claim *claim)
 void qs_leaving(struct qs_claim *claim)
 {
     claim->active = false;
+    claim->leaving_us = qs.now_us;
 }
 
 void qs_left(struct qs_claim *claim, pawl_status status)
@@ -161,7 +164,8 @@ void qs_left(struct qs_claim *claim, pawl_status status)
     if (qs.plan.calm && status != PAWL_OK && qs.plan.renew) {
         qs_fail("CALM p%u lost what it held: %s", claim->process->number, pawl_last_error());
     }
-    if (claim->overlapped && status == PAWL_OK && !qs.plan.unawaited) {
+    if (claim->overlapped && status == PAWL_OK && !qs.plan.unawaited &&
+        claim->process->repeated_us < claim->leaving_us) {
         qs_fail("HIDDEN p%u, token %" PRIu64 ", released what somebody else had had meanwhile",
             claim->process->number, claim->token);
     }

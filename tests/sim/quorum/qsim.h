@@ -128,6 +128,7 @@ struct qs_claim {
     uint64_t token;
     uint64_t owner;
     int64_t until_us; /* it was said to be valid so long */
+    int64_t leaving_us; /* its release began */
     bool active;      /* it has neither been released nor found lost */
     bool overlapped;  /* somebody else was granted it meanwhile: it has to end as lost */
     bool ends_lost;
@@ -143,6 +144,7 @@ struct qs_process {
     int64_t disturbed_us; /* one of its threads was kept from running until then */
     pawl_client *clients[QS_NODES];
     pawl_lock *lock;
+    int64_t repeated_us;  /* a release was last sent again, for want of an answer */
     int64_t abandoned_us; /* the keys of somebody who has ended may stay until then */
 };
 
@@ -218,6 +220,7 @@ struct qs_link {
     bool hello_back;
     struct pawl__server_identity next_identity;
     unsigned next_run;
+    uint64_t released_id; /* the last one that was sent */
     int64_t delay_us;
     int64_t slow_us; /* until then */
     int64_t cut_up_us;
