@@ -3,9 +3,8 @@
 #include "qsim.h"
 
 const char *const qs_fault_names[QS_FAULT_COUNT] = {"resets", "cuts there", "cuts back", "cuts",
-    "nodes cut off",
-    "processes cut off", "slow connections", "hangs", "restarts", "restarts without data", "deletions",
-    "pauses", "stalls"};
+    "nodes cut off", "processes cut off", "slow connections", "hangs", "restarts",
+    "restarts without data", "deletions", "pauses", "stalls"};
 
 static struct qs_link *any_link(void)
 {
@@ -32,10 +31,12 @@ static void cut_node(const struct qs_node *node, int64_t end_us)
     }
 }
 
+/* From all nodes but one, which may keep it believing. */
 static void isolate(const struct qs_process *process, int64_t end_us)
 {
+    const unsigned but = (unsigned)qs_below(qs.plan.nodes);
     for (unsigned i = 0; i < qs.plan.nodes; i++) {
-        if (qs_chance(700)) {
+        if (i != but) {
             cut(&qs.links[process->number][i], true, true, end_us);
         }
     }
@@ -88,6 +89,7 @@ static void inject(enum qs_fault fault)
     struct qs_link *link = any_link();
     struct qs_node *node = &qs.nodes[qs_below(qs.plan.nodes)];
     struct qs_process *process = &qs.processes[qs_below(qs.plan.processes)];
+    const struct qs_process *holder = qs_holder();
     const int64_t duration_us = any_duration();
     const int64_t end_us = qs.now_us + duration_us;
     if (link->process == NULL) {
@@ -110,7 +112,7 @@ static void inject(enum qs_fault fault)
         cut_node(node, end_us);
         break;
     case QS_ISOLATE:
-        isolate(process, end_us);
+        isolate(holder != NULL && qs_chance(600) ? holder : process, end_us);
         break;
     case QS_SLOW:
         link->slow_us = end_us;

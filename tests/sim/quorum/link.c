@@ -63,8 +63,8 @@ static void end_op(struct pawl__op *op)
 }
 
 /* All that were sent, or that were not, or whose time is over. */
-static void end_ops(struct qs_link *link, bool sent, bool unsent, int64_t due_us,
-    struct pawl__op **ended)
+static void end_ops(
+    struct qs_link *link, bool sent, bool unsent, int64_t due_us, struct pawl__op **ended)
 {
     struct pawl__op **at = &link->pending;
     while (*at != NULL) {
@@ -147,8 +147,8 @@ static void connected(struct qs_link *link)
     link->tries = 0;
     link->run = link->next_run;
     link->identity = link->next_identity;
-    link->identity.wall_us = link->next_identity.clock_us - link->node->offset_us +
-                             link->process->wall_us;
+    link->identity.wall_us =
+        link->next_identity.clock_us - link->node->offset_us + link->process->wall_us;
     link->identity.read_us = now_of(link);
     for (struct pawl__op *op = link->pending; op != NULL; op = op->next) {
         if (op->engine == NULL) {
@@ -271,8 +271,7 @@ static pawl_status engine_connect(void *self, int64_t deadline_us)
     while (link->state != QS_UP && now_of(link) < deadline_us) {
         drive_until(link, &waiter, deadline_us);
     }
-    return link->state == QS_UP ? PAWL_OK
-                                : pawl__fail(PAWL_UNAVAILABLE, "no answer from the node");
+    return link->state == QS_UP ? PAWL_OK : pawl__fail(PAWL_UNAVAILABLE, "no answer from the node");
 }
 
 static void engine_stop(void *self)

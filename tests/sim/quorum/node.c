@@ -127,8 +127,8 @@ static void come_back(struct qs_event *event)
     struct qs_message *message = PAWL__CONTAINER(event, struct qs_message, event);
     struct qs_link *link = message->link;
     if (link->cut_down_us > qs.now_us) {
-        link->last_down_us = pawl__max64(
-            link->last_down_us + 1, link->cut_down_us + qs_between(1, AGAIN_US));
+        link->last_down_us =
+            pawl__max64(link->last_down_us + 1, link->cut_down_us + qs_between(1, AGAIN_US));
         qs_event_set(event, link->last_down_us, come_back);
         return;
     }
@@ -159,8 +159,7 @@ static void get_there(struct qs_event *event)
     }
     const int64_t free_us = pawl__max64(link->cut_up_us, node->hung_us);
     if (free_us > qs.now_us) {
-        link->last_up_us =
-            pawl__max64(link->last_up_us + 1, free_us + qs_between(1, AGAIN_US));
+        link->last_up_us = pawl__max64(link->last_up_us + 1, free_us + qs_between(1, AGAIN_US));
         qs_event_set(event, link->last_up_us, get_there);
         return;
     }
@@ -233,8 +232,8 @@ static void introduce(struct qs_link *link)
 {
     const struct qs_node *node = link->node;
     struct pawl__server_identity *identity = &link->next_identity;
-    *identity = (struct pawl__server_identity){
-        .uptime_us = uptime_of(node), .clock_us = qs_node_now(node)};
+    *identity =
+        (struct pawl__server_identity){.uptime_us = uptime_of(node), .clock_us = qs_node_now(node)};
     snprintf(identity->run_id, sizeof identity->run_id, "%032u%08u", node->number + 1, node->run);
     link->next_run = node->run;
 }
@@ -282,8 +281,8 @@ bool qs_roundtrip(struct qs_link *link)
     const int64_t end_us = qs.now_us + link->host->settings.timeout_us;
     const struct qs_node *node = link->node;
     qs_sleep(2 * delay(link));
-    while (link->cut_up_us > qs.now_us || link->cut_down_us > qs.now_us ||
-           node->hung_us > qs.now_us) {
+    while (
+        link->cut_up_us > qs.now_us || link->cut_down_us > qs.now_us || node->hung_us > qs.now_us) {
         if (qs.now_us >= end_us) {
             return false;
         }

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold:
+/* What must hold.
  *
- *   EXCLUSION  while one process believes in its hold, by what the lock last said of the time left,
- *              nobody else is granted it
- *   TOKEN      each holder's token is greater than all before
- *   HIDDEN     if keys were deleted, two may believe; then the first one has to find it lost, unless
- *              its release had to be repeated: who is told then that it is gone believes that the
- *              first copy did it
- *   TOLD       on_lost is called once for every hold that is lost, in time, and for no other
- *   LEFT       no key stays at a node whose process neither holds the lock nor asks for it, unless
- *              the question for it was on its way for a lease: nobody takes it back after so long
- *   CALM       without faults nothing is lost, and everybody is granted it
- *   DEADLOCK, LIVELOCK, THREADS, DESCRIPTORS: all threads come to their end */
+ * EXCLUSION: while one process believes in its hold, by what the lock last said of the time left,
+ * nobody else is granted it.
+ *
+ * TOKEN: each holder's token is greater than all before.
+ *
+ * HIDDEN: if keys were deleted, two may believe; then one of them has to find it lost, unless a
+ * release had to be repeated: who is told then that it is gone believes that the first copy did it.
+ *
+ * TOLD: on_lost is called once for every hold that is lost, in time, and for no other.
+ *
+ * LEFT: no key stays at a node whose process neither holds the lock nor asks for it, unless the
+ * question for it was on its way for a lease: nobody takes it back after so long.
+ *
+ * CALM: without faults nothing is lost, and everybody is granted it.
+ *
+ * DEADLOCK, LIVELOCK, THREADS, DESCRIPTORS: all threads come to their end. */
 #include "qsim.h"
 
 #include "base/thread.h"
@@ -20,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_US 50000  /* between two looks at the nodes */
-#define TOLD_US 30000  /* so late a loss may be told */
+#define LOOK_US 50000   /* between two looks at the nodes */
+#define TOLD_US 30000   /* so late a loss may be told */
 #define LEFT_US 4000000 /* so long a key may stay that nobody needs */
 
 static int64_t true_duration(const struct qs_process *process, int64_t duration_us)
@@ -31,15 +36,20 @@ static int64_t true_duration(const struct qs_process *process, int64_t duration_
 
 /* ===== Holds ===== */
 
-static void overlap(struct qs_claim *first, const struct qs_claim *second)
+static void overlap(const struct qs_claim *first, const struct qs_claim *second)
 {
     qs.result->overlaps++;
-    first->overlapped = true;
     if (!qs.plan.deletes) {
         qs_fail("EXCLUSION p%u has token %" PRIu64 " for %" PRId64 " us more, and p%u has %" PRIu64,
             first->process->number, first->token, first->until_us - qs.now_us,
             second->process->number, second->token);
     }
+    struct qs_pair *pair = calloc(1, sizeof *pair);
+    if (pair == NULL) {
+        abort();
+    }
+    *pair = (struct qs_pair){qs.pairs, {first, second}};
+    qs.pairs = pair;
 }
 
 /* Nobody who looks now is told that it is lost. */
@@ -70,8 +80,7 @@ static bool believe(struct qs_claim *claim, int64_t said_us, int64_t left_ms)
     claim->until_us = said_us + true_duration(claim->process, left_ms * 1000);
     for (struct qs_claim *other = qs.claims; other != NULL; other = other->next) {
         if (other != claim && stands(other) && stands(claim)) {
-            overlap(other->token < claim->token ? other : claim,
-                other->token < claim->token ? claim : other);
+            overlap(other, claim);
         }
     }
     return true;
@@ -113,8 +122,8 @@ static struct qs_claim *claim_of(struct qs_process *process, uint64_t token, uin
     if (claim == NULL) {
         abort();
     }
-    *claim = (struct qs_claim){
-        .next = qs.claims, .process = process, .token = token, .owner = owner};
+    *claim =
+        (struct qs_claim){.next = qs.claims, .process = process, .token = token, .owner = owner};
     qs.claims = claim;
     return claim;
 }
@@ -133,8 +142,7 @@ struct qs_claim *qs_granted(struct qs_process *process)
         claim->active = false;
         return claim;
     }
-    claim->overlapped = claim->overlapped || token <= qs.token;
-    if (claim->overlapped && !qs.plan.deletes) {
+    if (token <= qs.token && !qs.plan.deletes) {
         qs_fail("TOKEN p%u has %" PRIu64 ", and somebody had %" PRIu64 " before", process->number,
             token, qs.token);
     }
@@ -164,11 +172,8 @@ void qs_left(struct qs_claim *claim, pawl_status status)
     if (qs.plan.calm && status != PAWL_OK && qs.plan.renew) {
         qs_fail("CALM p%u lost what it held: %s", claim->process->number, pawl_last_error());
     }
-    if (claim->overlapped && status == PAWL_OK && !qs.plan.unawaited &&
-        claim->process->repeated_us < claim->leaving_us) {
-        qs_fail("HIDDEN p%u, token %" PRIu64 ", released what somebody else had had meanwhile",
-            claim->process->number, claim->token);
-    }
+    claim->excused = qs.plan.unawaited || status == PAWL_UNAVAILABLE ||
+                     claim->process->repeated_us >= claim->leaving_us;
     if (status == PAWL_NOT_HELD || status == PAWL_MISUSE) {
         qs_fail("TOLD p%u holds it, but its release says: %s", claim->process->number,
             pawl_last_error());
@@ -198,12 +203,12 @@ void qs_on_lost(const pawl_event *event, void *arg)
     const int64_t late_us = qs_process_now(process) - lost_at(quorum, event->token);
     qs_note("told of the loss of token %" PRIu64 ", %" PRId64 " us late", event->token, late_us);
     if (++claim->told > 1) {
-        qs_fail("TOLD p%u hears twice of the loss of token %" PRIu64, process->number,
-            event->token);
+        qs_fail(
+            "TOLD p%u hears twice of the loss of token %" PRIu64, process->number, event->token);
     }
     if (late_us > TOLD_US && qs.now_us - process->disturbed_us > late_us) {
-        qs_fail("TOLD p%u hears %" PRId64 " us late of the loss of token %" PRIu64,
-            process->number, late_us, event->token);
+        qs_fail("TOLD p%u hears %" PRId64 " us late of the loss of token %" PRIu64, process->number,
+            late_us, event->token);
     }
 }
 
@@ -215,6 +220,22 @@ static void check_told(void)
                 claim->process->number, claim->token,
                 claim->ends_lost ? "it was lost" : "it was not lost", claim->told);
         }
+    }
+}
+
+static void check_pairs(void)
+{
+    while (qs.pairs != NULL) {
+        struct qs_pair *pair = qs.pairs;
+        const struct qs_claim *first = pair->claims[0];
+        const struct qs_claim *second = pair->claims[1];
+        if (!first->ends_lost && !second->ends_lost && !first->excused && !second->excused) {
+            qs_fail("HIDDEN p%u and p%u, tokens %" PRIu64 " and %" PRIu64
+                    ", had it at the same time and have both released it",
+                first->process->number, second->process->number, first->token, second->token);
+        }
+        qs.pairs = pair->next;
+        free(pair);
     }
 }
 
@@ -234,10 +255,10 @@ static struct qs_link *link_by(const struct qs_node *node, const char *uuid)
 static bool is_needless(const struct qs_link *link)
 {
     const struct qs_process *process = link->process;
-    const bool reachable = link->state == QS_UP && !link->broken &&
-                           link->cut_up_us <= qs.now_us && link->cut_down_us <= qs.now_us &&
-                           link->slow_us <= qs.now_us && link->node->hung_us <= qs.now_us &&
-                           link->node->up && process->disturbed_us <= qs.now_us;
+    const bool reachable = link->state == QS_UP && !link->broken && link->cut_up_us <= qs.now_us &&
+                           link->cut_down_us <= qs.now_us && link->slow_us <= qs.now_us &&
+                           link->node->hung_us <= qs.now_us && link->node->up &&
+                           process->disturbed_us <= qs.now_us;
     if (!qs.plan.kills) {
         return false; /* a late copy of a question may be granted, and nobody hears of it */
     }
@@ -313,6 +334,7 @@ static void check_threads(void)
 void qs_check_end(void)
 {
     check_told();
+    check_pairs();
     check_threads();
     while (qs.claims != NULL) {
         struct qs_claim *claim = qs.claims;

@@ -25,7 +25,7 @@ static void draw_times(struct qs_plan *plan)
     plan->max_lease_ms = plan->lease_ms * qs_between(1, 3);
     plan->max_hold_ms = qs_chance(150) ? plan->lease_ms * qs_between(1, 3) : 0;
     plan->node_timeout_ms = qs_chance(500) ? 50 : qs_between(30, 150);
-    plan->length_us = plan->lease_ms * 1000 * qs_between(8, 20);
+    plan->length_us = plan->lease_ms * 1000 * qs_between(5, 12);
     plan->think_us = qs_chance(500) ? 50000 : plan->lease_ms * 1000;
     plan->hold_us = qs_chance(500) ? 100000 : plan->lease_ms * 2000;
     plan->fault_us = plan->lease_ms * 1000 / qs_between(1, 10);
@@ -70,6 +70,6 @@ void qs_plan_make(struct qs_plan *plan, uint64_t seed)
     plan->unawaited = qs_chance(100);
     plan->lazy = qs_chance(300);
     plan->asynchronous = !plan->by_thread && qs_chance(300);
-    plan->yields = qs_chance(300) ? 0 : (unsigned)qs_between(1, 200);
+    plan->yields = qs_chance(300) ? 0 : (unsigned)qs_between(1, 60);
     draw_faults(plan);
 }

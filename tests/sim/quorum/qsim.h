@@ -44,19 +44,19 @@
 #define QS_SENTENCE 400
 
 enum qs_fault {
-    QS_RESET,      /* a connection breaks */
-    QS_CUT_UP,     /* nothing gets from a process to a node for a while, */
-    QS_CUT_DOWN,   /* or back, */
-    QS_CUT,        /* or either way, */
-    QS_CUT_NODE,   /* or to and from a node at all, */
-    QS_ISOLATE,    /* or between a process and most nodes */
-    QS_SLOW,       /* a connection takes long */
-    QS_HANG,       /* a node answers nobody for a while */
-    QS_RESTART,    /* a node goes away and comes back with its data, */
-    QS_FORGET,     /* or without */
-    QS_DELETE,     /* somebody deletes the key at a node */
-    QS_PAUSE,      /* a process is stopped for a while */
-    QS_STALL,      /* a thread is not scheduled for a while */
+    QS_RESET,    /* a connection breaks */
+    QS_CUT_UP,   /* nothing gets from a process to a node for a while, */
+    QS_CUT_DOWN, /* or back, */
+    QS_CUT,      /* or either way, */
+    QS_CUT_NODE, /* or to and from a node at all, */
+    QS_ISOLATE,  /* or between a process and most nodes */
+    QS_SLOW,     /* a connection takes long */
+    QS_HANG,     /* a node answers nobody for a while */
+    QS_RESTART,  /* a node goes away and comes back with its data, */
+    QS_FORGET,   /* or without */
+    QS_DELETE,   /* somebody deletes the key at a node */
+    QS_PAUSE,    /* a process is stopped for a while */
+    QS_STALL,    /* a thread is not scheduled for a while */
     QS_FAULT_COUNT
 };
 
@@ -113,8 +113,8 @@ struct qs_plan {
     bool unawaited;
     bool lazy;
     bool asynchronous;
-    unsigned yields; /* of 1000 points */
-    unsigned stalls; /* of 100000 points */
+    unsigned yields;      /* of 1000 points */
+    unsigned stalls;      /* of 100000 points */
     unsigned fault_kinds; /* a bit for each */
     int64_t fault_us;     /* between two */
     int64_t think_us;
@@ -127,19 +127,25 @@ struct qs_claim {
     struct qs_process *process;
     uint64_t token;
     uint64_t owner;
-    int64_t until_us; /* it was said to be valid so long */
+    int64_t until_us;   /* it was said to be valid so long */
     int64_t leaving_us; /* its release began */
-    bool active;      /* it has neither been released nor found lost */
-    bool overlapped;  /* somebody else was granted it meanwhile: it has to end as lost */
+    bool active;        /* it has neither been released nor found lost */
+    bool excused;       /* it need not have found out that it was lost */
     bool ends_lost;
     unsigned told; /* of its loss */
+};
+
+/* Two that believed at the same time. */
+struct qs_pair {
+    struct qs_pair *next;
+    const struct qs_claim *claims[2];
 };
 
 struct qs_process {
     unsigned number;
     int64_t offset_us;
     int64_t ppm;
-    int64_t wall_us; /* its wall clock is so far off */
+    int64_t wall_us;      /* its wall clock is so far off */
     int64_t paused_us;    /* until then */
     int64_t disturbed_us; /* one of its threads was kept from running until then */
     pawl_client *clients[QS_NODES];
@@ -169,8 +175,8 @@ struct qs_node {
     unsigned note_count;
     struct qs_event back;
     uint64_t late_id; /* granted so late that its process had given up taking it back */
-    uint64_t key_id; /* whose key stands there without anybody's need, */
-    int64_t key_us;  /* and since when */
+    uint64_t key_id;  /* whose key stands there without anybody's need, */
+    int64_t key_us;   /* and since when */
 };
 
 enum qs_link_state { QS_DOWN, QS_CONNECTING, QS_UP };
@@ -260,8 +266,9 @@ struct qs_world {
     struct qs_link links[QS_PROCESSES][QS_NODES];
     struct qs_message *messages;
     struct qs_claim *claims;
-    uint64_t token; /* the greatest so far */
-    bool calm;      /* the faults are over */
+    struct qs_pair *pairs;
+    uint64_t token;  /* the greatest so far */
+    bool calm;       /* the faults are over */
     unsigned opened; /* processes that have begun, */
     unsigned used;   /* that have had it once more since, */
     unsigned closed; /* and that are done */

@@ -118,8 +118,7 @@ static void add(struct qs_result *sum, const struct qs_result *one)
 /* A failure that is not looked for counts as none. */
 static bool counts(const struct options *options, const char *failure)
 {
-    return options->only == NULL ||
-           strncmp(failure, options->only, strlen(options->only)) == 0;
+    return options->only == NULL || strncmp(failure, options->only, strlen(options->only)) == 0;
 }
 
 static bool run_seed(struct tally *tally, uint64_t seed, const struct options *options)
@@ -186,14 +185,14 @@ static void report(const struct tally *tally, double wall_s)
     const struct qs_result *sum = &tally->sum;
     printf("faults:");
     for (int i = 0; i < QS_FAULT_COUNT; i++) {
-        printf("%s %s %llu", i > 0 ? "," : "", qs_fault_names[i],
-            (unsigned long long)sum->faults[i]);
+        printf(
+            "%s %s %llu", i > 0 ? "," : "", qs_fault_names[i], (unsigned long long)sum->faults[i]);
     }
     printf("\n%llu grants, %llu times none, %llu losses, %llu overlaps after deletions\n",
         (unsigned long long)sum->grants, (unsigned long long)sum->busy,
         (unsigned long long)sum->losses, (unsigned long long)sum->overlaps);
-    printf("%.1f hours of virtual time, %llu switches in %.1f s\n",
-        (double)sum->virtual_us / 3.6e9, (unsigned long long)sum->switches, wall_s);
+    printf("%.1f hours of virtual time, %llu switches in %.1f s\n", (double)sum->virtual_us / 3.6e9,
+        (unsigned long long)sum->switches, wall_s);
     printf("%llu passed, %llu failed\n", (unsigned long long)tally->passed,
         (unsigned long long)tally->failed);
 }
@@ -259,8 +258,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &options)) {
         return usage();
     }
-    shared = mmap(
-        NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         return 2;
     }

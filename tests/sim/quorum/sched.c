@@ -48,9 +48,8 @@ void qs_note(const char *format, ...)
     }
     mix((uint64_t)qs.now_us);
     if (qs.verbose) {
-        const int process = qs_self != NULL && qs_self->process != NULL
-                                ? (int)qs_self->process->number
-                                : -1;
+        const int process =
+            qs_self != NULL && qs_self->process != NULL ? (int)qs_self->process->number : -1;
         printf("%12.6f p%d t%-3u %s\n", (double)qs.now_us / 1e6, process,
             qs_self != NULL ? qs_self->number : 0, text);
     }
@@ -150,7 +149,9 @@ static int64_t thread_due(const struct qs_thread *thread)
         return PAWL__NEVER;
     }
     const int64_t due_us = thread->state == QS_RUNNABLE ? qs.now_us : thread->due_us;
-    return is_paused(thread) && due_us != PAWL__NEVER ? pawl__max64(due_us, thread->process->paused_us) : due_us;
+    return is_paused(thread) && due_us != PAWL__NEVER
+               ? pawl__max64(due_us, thread->process->paused_us)
+               : due_us;
 }
 
 static void let_time_pass(void)

@@ -192,8 +192,8 @@ static void open_all(struct qs_process *process)
     options.restart_guard = qs.plan.guard;
     options.on_lost = qs_on_lost;
     options.event_arg = process;
-    if (pawl_lock_open_quorum(process->clients, qs.plan.nodes, QS_NAME, &options,
-            &process->lock) != PAWL_OK) {
+    if (pawl_lock_open_quorum(process->clients, qs.plan.nodes, QS_NAME, &options, &process->lock) !=
+        PAWL_OK) {
         qs_fail("CALM p%u cannot open the lock: %s", process->number, pawl_last_error());
     }
 }
@@ -227,8 +227,8 @@ static void use_at_last(struct qs_process *process)
 {
     const pawl_status status = acquire(process->lock, LONG_WAIT_MS);
     if (status != PAWL_OK) {
-        qs_fail("CALM p%u is not granted it when all is well: %s", process->number,
-            pawl_last_error());
+        qs_fail(
+            "CALM p%u is not granted it when all is well: %s", process->number, pawl_last_error());
     }
     struct qs_claim *claim = qs_granted(process);
     qs_sleep(qs_between(1, 50000));
@@ -239,8 +239,8 @@ static void use_at_last(struct qs_process *process)
     const pawl_status released = release(process->lock);
     qs_left(claim, released);
     if (released != PAWL_OK) {
-        qs_fail("CALM p%u cannot release it when all is well: %s", process->number,
-            pawl_last_error());
+        qs_fail(
+            "CALM p%u cannot release it when all is well: %s", process->number, pawl_last_error());
     }
 }
 

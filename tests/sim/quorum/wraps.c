@@ -129,8 +129,7 @@ long __wrap_syscall(long number, ...)
         return futex((uint32_t *)values[0], (int)values[1], (uint32_t)values[2],
             (const struct timespec *)values[3]);
     }
-    return __real_syscall(
-        number, values[0], values[1], values[2], values[3], values[4], values[5]);
+    return __real_syscall(number, values[0], values[1], values[2], values[3], values[4], values[5]);
 }
 
 /* ===== Descriptors ===== */
@@ -299,8 +298,7 @@ int __wrap_timerfd_settime(
     const int64_t at_us = duration_of(&when->it_value);
     const int64_t left_us = at_us - qs_process_now(qs_self->process);
     find(fd)->due_us =
-        at_us == 0 ? PAWL__NEVER
-                   : qs_process_later(qs_self->process, pawl__max64(left_us, 0));
+        at_us == 0 ? PAWL__NEVER : qs_process_later(qs_self->process, pawl__max64(left_us, 0));
     return 0;
 }
 
