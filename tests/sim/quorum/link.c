@@ -396,8 +396,8 @@ static void engine_where(void *self, char *out, size_t size)
 static bool engine_identity(void *self, struct pawl__server_identity *identity_out)
 {
     const struct qs_link *link = self;
-    *identity_out = link->identity;
-    return link->state == QS_UP;
+    *identity_out = link->identity; /* of who was there last */
+    return link->identity.run_id[0] != '\0';
 }
 
 static pawl_status engine_durable(void *self, bool *durable_out)
