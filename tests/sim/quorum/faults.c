@@ -66,7 +66,7 @@ static void delete_majority(const struct qs_node *first)
 /* One of them, or several at about the same time. */
 static void strike_nodes(enum qs_fault fault, struct qs_node *node, int64_t duration_us)
 {
-    const bool several = qs_chance(500);
+    const bool several = qs_chance(fault == QS_DELETE ? 800 : 500);
     if (fault == QS_DELETE && several) {
         delete_majority(node);
         return;

@@ -95,7 +95,7 @@ static struct qs_claim *hold(struct qs_process *process, int64_t duration_us)
         if (!qs_looked(claim) && qs_chance(500)) {
             break;
         }
-        if (qs_chance(50)) {
+        if (qs_chance(100)) {
             look_around(process);
         }
     }
@@ -207,7 +207,8 @@ static void close_all(struct qs_process *process)
         qs_fail("CALM p%u closes the lock: %s", process->number, pawl_last_error());
     }
     for (unsigned i = 0; i < qs.plan.nodes; i++) {
-        if (pawl_client_close(process->clients[i]) != PAWL_OK) {
+        const bool closed = pawl_client_close(process->clients[i]) == PAWL_OK;
+        if (!closed && qs.plan.kills) { /* else a late copy may always be on its way */
             qs_fail("CALM p%u closes a client: %s", process->number, pawl_last_error());
         }
     }
