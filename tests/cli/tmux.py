@@ -27,7 +27,9 @@ class Terminal:
         self.environment = dict(environment, TERM="xterm", PS1="$ ", PROMPT_COMMAND="")
         self.rc = os.path.join(directory, "bashrc")
         with open(self.rc, "w", encoding="utf-8") as file:
-            file.write(f"PS1='$ '\nPROMPT_COMMAND=\nset +o histexpand\ncd '{directory}'\n")
+            # A history would be written at the end, into a directory that is being removed.
+            file.write("PS1='$ '\nPROMPT_COMMAND=\nset +o histexpand\nunset HISTFILE\n"
+                       f"cd '{directory}'\n")
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
                   "bash", "--noprofile", "--rcfile", self.rc, "-i")
         self.await_screen(lambda rows: rows and rows[0].startswith("$"), "a prompt")
