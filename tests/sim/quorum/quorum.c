@@ -32,6 +32,7 @@
 #endif
 #define HANG_S 120
 #define FAILURES_SHOWN 20
+#define KEPT_MOST 100
 
 struct options {
     uint64_t first;
@@ -157,18 +158,18 @@ static bool go_on(const struct tally *tally, const struct options *options, doub
     return options->hunt_s <= 0 || (tally->failed == 0 && now_s() < end_s);
 }
 
-/* Those that found something once: a number at the beginning of each line, then what it was. */
-static size_t run_kept(struct tally *tally, const struct options *options, double end_s)
+/* Those that found something once: a number at the beginning of each line, then what it was. The
+ * file is closed before any child is made, which would share the place in it. */
+static size_t read_kept(uint64_t seeds[KEPT_MOST])
 {
     char line[500];
     size_t count = 0;
     FILE *file = fopen(PAWL_TEST_SOURCE_DIR "/sim/quorum/seeds.txt", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL && go_on(tally, options, end_s)) {
+    while (file != NULL && count < KEPT_MOST && fgets(line, sizeof line, file) != NULL) {
         char *end = NULL;
         const uint64_t seed = strtoull(line, &end, 10);
         if (end != line) {
-            run_seed(tally, seed, options);
-            count++;
+            seeds[count++] = seed;
         }
     }
     if (file != NULL) {
@@ -180,8 +181,10 @@ static size_t run_kept(struct tally *tally, const struct options *options, doubl
 static void run_all(struct tally *tally, const struct options *options)
 {
     const double end_s = now_s() + options->hunt_s;
-    if (options->with_kept) {
-        printf("%zu kept seeds\n", run_kept(tally, options, end_s));
+    uint64_t kept[KEPT_MOST];
+    const size_t count = options->with_kept ? read_kept(kept) : 0;
+    for (size_t i = 0; i < count && go_on(tally, options, end_s); i++) {
+        run_seed(tally, kept[i], options);
     }
     for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options, end_s);
          seed++) {

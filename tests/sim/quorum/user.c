@@ -74,12 +74,23 @@ static int64_t any_hold(void)
 
 /* ===== Holding ===== */
 
+/* What is at the servers ends with its lease, which may be the longest one. */
+static void leave_keys(struct qs_process *process)
+{
+    const int64_t lease_us = qs.plan.max_lease_ms * 1020;
+    process->abandoned_us = pawl__max64(process->abandoned_us, qs.now_us + lease_us);
+}
+
 static void look_around(struct qs_process *process)
 {
     pawl_lock_info info = {.size = sizeof info};
     if (qs_chance(500)) {
-        const int64_t lease_ms = qs_between(10, qs.plan.max_lease_ms);
-        qs_note("extends: %d", (int)pawl_lock_extend(process->lock, lease_ms));
+        const pawl_status status =
+            pawl_lock_extend(process->lock, qs_between(10, qs.plan.max_lease_ms));
+        qs_note("extends: %d", (int)status);
+        if (status != PAWL_OK) { /* a server may have done it, and a release not get there */
+            leave_keys(process);
+        }
     } else {
         qs_note("inspects: %d", (int)pawl_lock_inspect(process->lock, &info));
     }
@@ -133,8 +144,7 @@ static void *leave_it(void *arg)
     struct qs_process *process = arg;
     if (pawl_lock_acquire(process->lock, any_wait()) == PAWL_OK) {
         struct qs_claim *claim = hold(process, qs_between(1, qs.plan.hold_us));
-        const int64_t lease_us = qs.plan.max_lease_ms * 1020;
-        process->abandoned_us = pawl__max64(process->abandoned_us, qs.now_us + lease_us);
+        leave_keys(process);
         claim->ends_lost = true;
         qs_note("ends without a word");
     }
