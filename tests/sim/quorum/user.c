@@ -88,7 +88,7 @@ static void look_around(struct qs_process *process)
         const pawl_status status =
             pawl_lock_extend(process->lock, qs_between(10, qs.plan.max_lease_ms));
         qs_note("extends: %d", (int)status);
-        if (status != PAWL_OK) { /* a server may have done it, and a release not get there */
+        if (status == PAWL_UNAVAILABLE) { /* some may have done it, and hear of no release */
             leave_keys(process);
         }
     } else {
