@@ -3,7 +3,7 @@
  * own: both runs must be alike to the last switch of threads. A failure prints its seed and how to
  * see it again.
  *
- *   sim-quorum                           those that found something once, 150 more, and then some
+ *   sim-quorum                           those that found something once, 100 more, and then some
  *                                        with the guard off, of which one has to find two holders
  *   sim-quorum --seeds 1000..2000
  *   sim-quorum --seed 17 --verbose       one, step by step
@@ -27,7 +27,7 @@
 #define SEEDS_COUNT 60
 #define UNGUARDED_MOST 0
 #else
-#define SEEDS_COUNT 150
+#define SEEDS_COUNT 100
 #define UNGUARDED_MOST 300
 #endif
 #define HANG_S 120
