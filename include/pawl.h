@@ -227,7 +227,8 @@ typedef struct pawl_lock_options {
     /* For pawl_lock_open_quorum() alone. */
     int64_t node_timeout_ms;  /* how long one server's grant is waited for; 0: 50 */
     int64_t max_lease_ms;     /* no lease is longer than this, by anybody; 0: 30000 */
-    pawl_guard restart_guard; /* about servers that have restarted and may have forgotten holds */
+    pawl_guard restart_guard; /* about servers that may have forgotten holds: by a restart, or by a
+                                 clock that jumped */
 } pawl_lock_options;
 
 #define PAWL_LOCK_OPTIONS_INIT                                                                \
@@ -255,15 +256,16 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
  * a server that restarts and may have forgotten what it had granted does not vote before
  * max_lease_ms have passed since it was first seen, so that nobody's hold can be among what it
  * forgot. It may at once if it is durable (appendonly with appendfsync always, or ?durable=1 in its
- * URL) and its data is older than that. restart_guard: PAWL_GUARD_WARN lets it vote and logs that,
- * PAWL_GUARD_OFF lets it vote.
+ * URL) and its data is older than that. Nor does a server vote whose wall clock has jumped, durable
+ * or not, for max_lease_ms from when that was found. restart_guard: PAWL_GUARD_WARN lets them vote
+ * and logs that, PAWL_GUARD_OFF lets them vote and does not look.
  *
  * All calls on a lock can be used. A hold belongs to the handle and the owner: another handle of
  * the same quorum and name contends, also in the same thread. With release_unawaited, what only the
- * servers know of a loss is not told after the release. PAWL_REFUSED from an acquire: too
- * many servers have just restarted; the sentence names them and the seconds left. PAWL_INVALID: two
- * lazy clients lead to the same server, which has one vote. on_risk and on_lost are about the
- * majority. Callbacks run on a thread of this lock, whatever the clients'
+ * servers know of a loss is not told after the release. PAWL_REFUSED from an acquire: too many
+ * servers have just restarted, or have clocks that jumped; the sentence names them and the seconds
+ * left. PAWL_INVALID: two lazy clients lead to the same server, which has one vote. on_risk and
+ * on_lost are about the majority. Callbacks run on a thread of this lock, whatever the clients'
  * options say. The clients stay the caller's, and should be closed after the lock. WAITS: connect
  * timeout + timeout, for each server. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_quorum(pawl_client *const clients[], size_t count,

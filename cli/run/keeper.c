@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -245,6 +246,7 @@ _Noreturn void run_keeper(
         options->wait_ms == PAWL_FOREVER ? RUN_NEVER : run_now_us() + options->wait_ms * US_PER_MS;
     detach(link);
     keeper.signals_fd = run_signals_reopen();
+    signal(SIGXFSZ, SIG_IGN); /* a lock's file beyond `ulimit -f` is told by the write */
     introduce_as(options->command[0]);
     open_grip(&keeper);
     obtain(&keeper);

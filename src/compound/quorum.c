@@ -302,6 +302,9 @@ static pawl_status open_nodes(struct pawl__quorum *quorum, struct pawl_client *c
         status = pawl_lock_open(clients[i], name, &own, &node->lock);
         if (status == PAWL_OK) {
             node->lock->handle.extra->nudge = nudged;
+            if (quorum->guard != PAWL_GUARD_OFF) {
+                pawl__name_place(node->lock->handle.name)->clocked = true;
+            }
         }
     }
     return status;

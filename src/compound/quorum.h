@@ -14,7 +14,9 @@
  *   quorum_call.c    the calls: who holds, who re-enters, who is next in this process
  *   quorum_worker.c  the thread that watches over a hold, heals it, and calls back
  *   quorum_async.c   asynchronous calls, and the thread that runs them
- *   quorum_guard.c   servers that have restarted and must not vote yet
+ *   quorum_guard.c   servers that have restarted, or whose clock jumped, and must not vote yet
+ *   quorum_review.c  what is found out of servers that were not met before
+ *   quorum_clock.c   arithmetic: has a server's clock jumped?
  *   quorum_text.c    which node said what
  *   quorum_survey.c  for operators: inspect and break
  *   quorum.c         opening and closing
@@ -29,6 +31,7 @@
 #include "base/list.h"
 #include "base/random.h"
 #include "base/wait.h"
+#include "compound/quorum_clock.h"
 #include "compound/quorum_vote.h"
 #include "core/client.h"
 
@@ -59,6 +62,15 @@ struct pawl__panel {
     struct pawl__ballot *ballots;
 };
 
+/* What is known of a server's clock; more than one run of it has the same. */
+struct pawl__standing_clock {
+    struct pawl__offset offset; /* how far it is ahead of ours */
+    int64_t looked_us;          /* when the last acquire that told was answered */
+    int64_t jumped_us;          /* when it was found to have jumped; 0: it was not */
+    int64_t by_us;              /* by so much; 0: nobody knows */
+    bool untold;                /* we have seen that, and the other servers do not know yet */
+};
+
 /* What is known of a run of a server. Guarded by the guard's mutex. */
 struct pawl__standing {
     char run_id[PAWL__IDENTITY_SIZE];
@@ -68,6 +80,7 @@ struct pawl__standing {
     bool replica;
     bool told;    /* the user was warned */
     uint64_t met; /* its place in the order in which runs were met; 0: none was */
+    struct pawl__standing_clock clock;
 };
 
 struct pawl__node {
@@ -345,10 +358,32 @@ bool pawl__guard_is_twin(const struct pawl__node *node);
 /* Why a node does not vote. */
 void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);
 
-/* Look at all servers that have been started since the last time. WAITS. Sets the last error if
- * they make no quorum. */
-pawl_status pawl__guard_review(struct pawl__quorum *quorum);
 void pawl__guard_stop(struct pawl__quorum *quorum);
+
+/* Who the server of this node is. False: not known. */
+bool pawl__guard_identify(
+    const struct pawl__node *node, struct pawl__server_identity *identity_out);
+
+/* The rest with the guard's mutex held. */
+
+void pawl__guard_meet(struct pawl__node *node, const struct pawl__server_identity *identity);
+
+/* Another node that is the same server, and was met before this one, which therefore has no vote.
+ * NULL: there is none. */
+const struct pawl__node *pawl__guard_twin(const struct pawl__node *node);
+
+/* A look at its clock, which shows a jump or makes it better known. */
+void pawl__guard_watch_clock(struct pawl__node *node, const struct pawl__clock_sample *sample);
+
+/* Its clock has jumped, which was found then: it does not vote until leases from before are over.
+ * by_us 0: nobody knows by how much. */
+void pawl__guard_bar(struct pawl__node *node, int64_t jumped_us, int64_t by_us);
+
+/* quorum_review.c; no mutex held. */
+
+/* Look at all servers that have been started since the last time, and at jumps that the others do
+ * not know of. WAITS. Sets the last error if they make no quorum. */
+pawl_status pawl__guard_review(struct pawl__quorum *quorum);
 
 /* quorum_text.c; each sets the last error and answers the status. */
 pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The restart guard.
+/* The restart guard: who may vote. What has to be found out for that, quorum_review.c does.
  *
  * A server that keeps its data in memory alone forgets what it had granted when it restarts. If it
  * voted at once, two holders could each have a majority. So it does not vote before max_lease have
@@ -7,12 +7,21 @@
  * over.
  *
  * A durable server forgets nothing, and votes at once. But that it is configured so says nothing of
- * the runs before: its disk may be a new one. So it keeps a note of itself (DATA_NOTE) among its
- * data, and counts as being as old as that; without one it waits as any other.
+ * the runs before: its disk may be a new one. So it keeps a note of itself among its data, and
+ * counts as being as old as that; without one it waits as any other.
  *
  * "First seen" must not be forgotten with us, nor with that server, so it is noted at the others. A
  * run that nobody has noted is as old as the server says, provided that its clock, by which it says
  * so, agrees with ours; otherwise it counts as new.
+ *
+ * A server whose wall clock has jumped is like one that has forgotten: leases may have ended there
+ * that everybody else counts on. Every acquire brings a look at that clock (quorum_clock.h says
+ * what is a jump); when it has jumped, that server does not vote for max_lease either, durable or
+ * not. What is held there already stays what it is, for its end by our clock is no later than that,
+ * and until then nobody who guards, too, counts a grant of that server. If the part is gone, the
+ * next renewal says so; if that says that it is there, it never was not. To be asked again for a
+ * part that is gone, the server has to be fit to vote, as for a new one. A jump back, by which
+ * leases last longer, is treated alike: there may have been one forward that nobody has seen.
  *
  * Who a server is, its connection knows from its greeting: pawl__guard_admits() asks that on every
  * vote and waits for nothing. A run that is new is reviewed: at open by the caller, later by a
@@ -33,11 +42,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MARGIN_S 3          /* another process may find it younger: uptimes are whole seconds */
-#define DATA_NOTE "durable" /* since when a server has kept everything */
+#define MARGIN_S 3 /* another process may find it younger: uptimes are whole seconds */
 
-/* Who the server of this node is. False: not known. */
-static bool identify(const struct pawl__node *node, struct pawl__server_identity *identity_out)
+bool pawl__guard_identify(const struct pawl__node *node, struct pawl__server_identity *identity_out)
 {
     struct pawl_client *client = node->client;
     if (client->engine->identity == NULL || !pawl__call_enter(client)) {
@@ -50,20 +57,22 @@ static bool identify(const struct pawl__node *node, struct pawl__server_identity
 
 /* ===== Who is there; guard's mutex held ===== */
 
-/* A run that was not there before is to be reviewed. */
-static void meet(struct pawl__node *node, const struct pawl__server_identity *identity)
+/* A run that was not there before is to be reviewed. Its clock is the old one: a jump concerns also
+ * what a durable server has kept. */
+void pawl__guard_meet(struct pawl__node *node, const struct pawl__server_identity *identity)
 {
     struct pawl__standing *standing = &node->standing;
     if (strcmp(standing->run_id, identity->run_id) != 0) {
-        *standing = (struct pawl__standing){.met = ++node->quorum->met};
+        const struct pawl__standing_clock clock = standing->clock;
+        *standing = (struct pawl__standing){.met = ++node->quorum->met,
+            .votes_us = clock.jumped_us != 0 ? standing->votes_us : 0,
+            .clock = clock};
         memcpy(standing->run_id, identity->run_id, sizeof standing->run_id);
     }
     standing->replica = identity->replica;
 }
 
-/* Another node that is the same server, and was met before this one, which therefore has no vote.
- * NULL: there is none. */
-static const struct pawl__node *twin_of(const struct pawl__node *node)
+const struct pawl__node *pawl__guard_twin(const struct pawl__node *node)
 {
     const struct pawl__quorum *quorum = node->quorum;
     const struct pawl__standing *standing = &node->standing;
@@ -80,7 +89,7 @@ static const struct pawl__node *twin_of(const struct pawl__node *node)
 bool pawl__guard_is_twin(const struct pawl__node *node)
 {
     pthread_mutex_lock(&node->quorum->guard_mutex);
-    const bool twin = twin_of(node) != NULL;
+    const bool twin = pawl__guard_twin(node) != NULL;
     pthread_mutex_unlock(&node->quorum->guard_mutex);
     return twin;
 }
@@ -98,12 +107,33 @@ static bool are_too_few(const struct pawl__quorum *quorum)
 
 /* ===== Voting ===== */
 
+/* Leases that were given before the clock jumped may still be counted on. */
+static bool is_jump_recent(const struct pawl__node *node, int64_t now_us)
+{
+    const int64_t jumped_us = node->standing.clock.jumped_us;
+    return jumped_us != 0 && now_us < jumped_us + node->quorum->max_lease_us;
+}
+
+static void describe_jump(
+    const struct pawl__node *node, long long seconds, const char *advice, char *out, size_t size)
+{
+    char by[32] = "";
+    if (node->standing.clock.by_us != 0) {
+        snprintf(by, sizeof by, " by %+.1f s", (double)node->standing.clock.by_us / 1e6);
+    }
+    snprintf(out, size,
+        "has a clock that jumped%s and may have ended leases early, so it does not vote for %lld s "
+        "more%s",
+        by, seconds, advice);
+}
+
 /* Why it does not vote, and what to do about it. Guard's mutex held. */
 static void describe(const struct pawl__node *node, bool advise, char *out, size_t size)
 {
     const struct pawl__standing *standing = &node->standing;
-    const struct pawl__node *twin = twin_of(node);
-    const int64_t left_us = standing->votes_us - pawl__now_us();
+    const struct pawl__node *twin = pawl__guard_twin(node);
+    const int64_t now_us = pawl__now_us();
+    const int64_t left_us = standing->votes_us - now_us;
     const long long seconds = left_us / 1000000 + 1;
     char advice[80] = "";
     if (advise) {
@@ -114,6 +144,8 @@ static void describe(const struct pawl__node *node, bool advise, char *out, size
         snprintf(out, size, "is the same server as another one of the quorum (%s)", twin->where);
     } else if (standing->replica) {
         snprintf(out, size, "is a replica");
+    } else if (is_jump_recent(node, now_us)) {
+        describe_jump(node, seconds, advice, out, size);
     } else if (!standing->reviewed && are_too_few(node->quorum)) {
         snprintf(out, size, "has answered, but too few others have");
     } else if (!standing->reviewed) {
@@ -172,7 +204,7 @@ static void start_review(struct pawl__quorum *quorum)
     quorum->reviewing = quorum->reviewer_started;
 }
 
-/* Told once for each run. Guard's mutex held. */
+/* Told once for each run, and for each jump. Guard's mutex held. */
 static void tell(struct pawl__node *node, const char *consequence)
 {
     char sentence[400];
@@ -180,25 +212,62 @@ static void tell(struct pawl__node *node, const char *consequence)
     if (!node->standing.told) {
         node->standing.told = true;
         describe(node, false, words, sizeof words);
-        snprintf(sentence, sizeof sentence, "%s %s, %s", node->where, words, consequence);
+        snprintf(sentence, sizeof sentence, "%s %s%s", node->where, words, consequence);
         warn(node->quorum, sentence);
     }
 }
 
-/* By how long it has been there. Guard's mutex held. */
+void pawl__guard_bar(struct pawl__node *node, int64_t jumped_us, int64_t by_us)
+{
+    struct pawl__standing *standing = &node->standing;
+    standing->clock.jumped_us = jumped_us;
+    standing->clock.by_us = by_us;
+    standing->votes_us = pawl__max64(standing->votes_us, jumped_us + node->quorum->max_lease_us);
+    standing->told = false;
+    if (node->quorum->guard == PAWL_GUARD_ENFORCE) {
+        tell(node, "");
+    }
+}
+
+void pawl__guard_watch_clock(struct pawl__node *node, const struct pawl__clock_sample *sample)
+{
+    struct pawl__standing *standing = &node->standing;
+    const struct pawl__offset found = pawl__offset_of(sample);
+    int64_t by_us = 0;
+    if (pawl__offset_jumped(&standing->clock.offset, &found, &by_us)) {
+        standing->clock.offset = found;
+        standing->reviewed = false;
+        standing->clock.untold = true;
+        pawl__guard_bar(node, pawl__now_us(), by_us);
+    } else {
+        standing->clock.offset = pawl__offset_narrowed(&standing->clock.offset, &found);
+    }
+}
+
+/* What the last acquire has brought, each only once. Guard's mutex held. */
+static void look_at_clock(struct pawl__node *node, const struct pawl__clock_sample *sample)
+{
+    struct pawl__standing_clock *clock = &node->standing.clock;
+    if (sample->clock_us != 0 && sample->heard_us != clock->looked_us) {
+        clock->looked_us = sample->heard_us;
+        pawl__guard_watch_clock(node, sample);
+    }
+}
+
+/* By how long it has been there, and what its clock did. Guard's mutex held. */
 static enum pawl__admission admit(struct pawl__node *node, int64_t now_us)
 {
     const struct pawl__standing *standing = &node->standing;
     const bool only_warned = node->quorum->guard == PAWL_GUARD_WARN;
+    const bool early = now_us < standing->votes_us;
     if (!standing->reviewed) {
         start_review(node->quorum);
-        return only_warned ? PAWL__ADMITTED : PAWL__IN_REVIEW;
     }
-    if (now_us >= standing->votes_us) {
-        return PAWL__ADMITTED;
+    if (!early) {
+        return standing->reviewed || only_warned ? PAWL__ADMITTED : PAWL__IN_REVIEW;
     }
     if (only_warned) {
-        tell(node, "but is let vote: restart_guard is 'warn'");
+        tell(node, ", but is let vote: restart_guard is 'warn'");
     }
     return only_warned ? PAWL__ADMITTED : PAWL__BARRED;
 }
@@ -210,15 +279,16 @@ enum pawl__admission pawl__guard_admits(struct pawl__node *node)
     enum pawl__admission admission = PAWL__ADMITTED;
     /* A server that has not been met yet is asked, and met by that. One that does not say who it is
      * (INFO is denied) cannot be guarded; its client has warned of that. */
-    if (!identify(node, &identity)) {
+    if (!pawl__guard_identify(node, &identity)) {
         return admission;
     }
     pthread_mutex_lock(&quorum->guard_mutex);
-    meet(node, &identity);
-    if (identity.replica || twin_of(node) != NULL) { /* whatever the setting */
-        tell(node, "and does not vote; each must be a server of its own");
+    pawl__guard_meet(node, &identity);
+    if (identity.replica || pawl__guard_twin(node) != NULL) { /* whatever the setting */
+        tell(node, ", and does not vote; each must be a server of its own");
         admission = PAWL__BARRED;
     } else if (quorum->guard != PAWL_GUARD_OFF) {
+        look_at_clock(node, &identity.sample);
         admission = admit(node, pawl__now_us());
     }
     pthread_mutex_unlock(&quorum->guard_mutex);
@@ -235,155 +305,7 @@ enum pawl__admission pawl__guard_counts(struct pawl__node *node, uint64_t id)
     return admission;
 }
 
-/* ===== Reviewing ===== */
-
-/* One node under review. */
-struct review {
-    bool wanted;
-    bool known;
-    bool durable;
-    const struct pawl__node *twin;
-    int64_t age_us; /* < 0: nobody has noted it */
-    struct pawl__server_identity identity;
-};
-
-static bool is_stopped(struct pawl__quorum *quorum)
-{
-    pthread_mutex_lock(&quorum->guard_mutex);
-    const bool stopped = quorum->review_ended;
-    pthread_mutex_unlock(&quorum->guard_mutex);
-    return stopped;
-}
-
-/* Who is there, and whose run is new? */
-static void take_stock(struct pawl__quorum *quorum, struct review reviews[PAWL__QUORUM_MAX])
-{
-    for (size_t i = 0; i < quorum->count; i++) {
-        struct pawl__node *node = &quorum->nodes[i];
-        struct review *review = &reviews[i];
-        review->age_us = -1;
-        review->known = identify(node, &review->identity);
-        pthread_mutex_lock(&quorum->guard_mutex);
-        if (review->known) {
-            meet(node, &review->identity);
-            review->wanted = !node->standing.reviewed;
-            review->twin = twin_of(node);
-        }
-        pthread_mutex_unlock(&quorum->guard_mutex);
-    }
-}
-
-static bool needs_notes(const struct review *review)
-{
-    return review->wanted && review->twin == NULL;
-}
-
-/* What one server knows of the others, and of its own data; with `noting` it also learns. */
-static void consult(struct pawl__quorum *quorum, struct review reviews[PAWL__QUORUM_MAX],
-    size_t witness, bool noting)
-{
-    struct pawl__sighting sightings[PAWL__QUORUM_MAX];
-    size_t of[PAWL__QUORUM_MAX];
-    size_t count = 0;
-    struct pawl_client *client = quorum->nodes[witness].client;
-    for (size_t i = 0; i < quorum->count; i++) {
-        const struct review *review = &reviews[i];
-        const bool itself = i == witness;
-        if (needs_notes(review) && (!itself || review->durable)) {
-            of[count] = i;
-            sightings[count++] =
-                (struct pawl__sighting){itself ? DATA_NOTE : review->identity.run_id,
-                    noting ? review->age_us : -1, -1, itself};
-        }
-    }
-    if (count == 0 || !reviews[witness].known || client->engine->seen == NULL ||
-        is_stopped(quorum) || !pawl__call_enter(client)) {
-        return;
-    }
-    const pawl_status status = client->engine->seen(client->self, sightings, count);
-    pawl__call_leave(client);
-    if (status != PAWL_OK) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        reviews[of[i]].age_us = pawl__max64(reviews[of[i]].age_us, sightings[i].age_us);
-    }
-}
-
-/* Whose run nobody has noted is as old as the server says, if it can be believed. */
-static void believe(struct review *review)
-{
-    const struct pawl__server_identity *identity = &review->identity;
-    if (needs_notes(review) && review->age_us < 0) {
-        review->age_us =
-            pawl__uptime_believed_us(identity->uptime_us, identity->clock_us, identity->wall_us) +
-            (pawl__now_us() - identity->read_us);
-    }
-}
-
-static void write_down(struct pawl__quorum *quorum, const struct review reviews[PAWL__QUORUM_MAX])
-{
-    const int64_t now_us = pawl__now_us();
-    pthread_mutex_lock(&quorum->guard_mutex);
-    for (size_t i = 0; i < quorum->count; i++) {
-        struct pawl__standing *standing = &quorum->nodes[i].standing;
-        const struct review *review = &reviews[i];
-        if (review->wanted && strcmp(standing->run_id, review->identity.run_id) == 0) {
-            standing->reviewed = true;
-            standing->durable = review->durable;
-            standing->votes_us = now_us + pawl__quarantine_us(review->age_us, quorum->max_lease_us);
-        }
-    }
-    pthread_mutex_unlock(&quorum->guard_mutex);
-}
-
-static void look_around(struct pawl__quorum *quorum, struct review reviews[PAWL__QUORUM_MAX])
-{
-    take_stock(quorum, reviews);
-    for (size_t i = 0; i < quorum->count && !is_stopped(quorum); i++) {
-        struct pawl_client *client = quorum->nodes[i].client;
-        if (reviews[i].wanted && client->engine->durable != NULL && pawl__call_enter(client)) {
-            client->engine->durable(client->self, &reviews[i].durable); /* a fault: it is not */
-            pawl__call_leave(client);
-        }
-    }
-    for (size_t i = 0; i < quorum->count; i++) {
-        consult(quorum, reviews, i, false);
-    }
-    for (size_t i = 0; i < quorum->count; i++) {
-        believe(&reviews[i]);
-    }
-    for (size_t i = 0; i < quorum->count; i++) {
-        consult(quorum, reviews, i, true);
-    }
-}
-
-pawl_status pawl__guard_review(struct pawl__quorum *quorum)
-{
-    struct review reviews[PAWL__QUORUM_MAX] = {{0}};
-    if (quorum->guard == PAWL_GUARD_OFF) {
-        take_stock(quorum, reviews);
-    } else {
-        look_around(quorum, reviews);
-    }
-    for (size_t i = 0; i < quorum->count; i++) {
-        const char *where = quorum->nodes[i].where;
-        if (reviews[i].twin != NULL) {
-            pawl__fail(PAWL_INVALID,
-                "%s is the same server as another one of the quorum (%s); each must be a server of "
-                "its own",
-                where, reviews[i].twin->where);
-        } else if (reviews[i].known && reviews[i].identity.replica) {
-            pawl__fail(PAWL_REFUSED, "%s is a replica and cannot vote; name its master", where);
-        } else {
-            continue;
-        }
-        write_down(quorum, reviews);
-        return reviews[i].twin != NULL ? PAWL_INVALID : PAWL_REFUSED;
-    }
-    write_down(quorum, reviews);
-    return PAWL_OK;
-}
+/* ===== The end ===== */
 
 void pawl__guard_stop(struct pawl__quorum *quorum)
 {

@@ -231,7 +231,7 @@ static pawl_status not_claimed(struct pawl__quorum *quorum)
     const struct pawl__panel *panel = &quorum->panel;
     enum pawl__vote votes[PAWL__QUORUM_MAX];
     pawl__panel_votes(panel, votes);
-    pawl_status status = pawl__votes_acquire_status(votes, panel->count);
+    pawl_status status = pawl__votes_acquire_status(votes, panel->count, panel->expired_us != 0);
     if (status != PAWL_BUSY &&
         pawl__votes_lack_twins(votes, panel->count, count_twins(panel, votes))) {
         status = PAWL_INVALID;

@@ -36,8 +36,9 @@ enum pawl__verdict_now pawl__votes_judge(const enum pawl__vote votes[], size_t c
     return yes + open >= pawl__majority(count) ? PAWL__UNDECIDED : PAWL__FALLEN;
 }
 
-pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t count)
+pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t count, bool waited)
 {
+    const size_t open = waited ? 0 : pawl__votes_count(votes, count, PAWL__VOTE_OPEN);
     const size_t barred = pawl__votes_count(votes, count, PAWL__VOTE_BARRED);
     const size_t answered = pawl__votes_count(votes, count, PAWL__VOTE_YES) +
                             pawl__votes_count(votes, count, PAWL__VOTE_NO);
@@ -45,8 +46,8 @@ pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t cou
         return PAWL_BUSY;
     }
     /* Had the barred ones been allowed to, a majority might have said yes. */
-    return barred > 0 && answered + barred >= pawl__majority(count) ? PAWL_REFUSED
-                                                                    : PAWL_UNAVAILABLE;
+    return barred > 0 && answered + open + barred >= pawl__majority(count) ? PAWL_REFUSED
+                                                                           : PAWL_UNAVAILABLE;
 }
 
 bool pawl__votes_lack_twins(const enum pawl__vote votes[], size_t count, size_t twins)

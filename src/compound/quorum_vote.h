@@ -37,8 +37,9 @@ enum pawl__verdict_now pawl__votes_judge(const enum pawl__vote votes[], size_t c
 
 /* What an acquire without a majority says. BUSY: a majority has answered, so the lock is held
  * elsewhere or contested. REFUSED: without the barred ones there can be no majority. UNAVAILABLE:
- * too few have answered. */
-pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t count);
+ * too few have answered. `waited`: those that are open still were waited for, in vain; otherwise
+ * it was decided without them, and they might have said yes. */
+pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t count, bool waited);
 
 /* Some of the barred ones are servers that are named twice, and only for that there is no majority,
  * as far as is known: who has not answered might have said yes. Waiting does not help. */

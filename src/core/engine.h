@@ -58,6 +58,8 @@ struct pawl__place {
     const char *name; /* 1 to PAWL__NAME_SIZE_MAX bytes, no NUL inside, NUL-terminated */
     uint32_t name_size;
     enum pawl__family family : 8; /* small: every name has one of these */
+    _Atomic bool clocked;         /* have acquires bring the server's clock, if it has one; any
+                                     thread sets it, it stays so, and may be left alone */
 };
 
 enum pawl__op_kind {
@@ -230,16 +232,32 @@ struct pawl__hint {
 
 #define PAWL__IDENTITY_SIZE 41 /* of a run's name, with its final NUL */
 
+/* A look at a server's wall clock. */
+struct pawl__clock_sample {
+    int64_t asked_us; /* between this and */
+    int64_t heard_us; /* this, by pawl__now_us(), */
+    int64_t clock_us; /* it said this; 0: nobody has looked */
+};
+
 /* A server, from one start to the next. */
 struct pawl__server_identity {
     char run_id[PAWL__IDENTITY_SIZE]; /* another one after each start */
     int64_t database;                 /* which of its sets of names is ours */
     bool replica;
-    bool durable;      /* the user says that it forgets nothing when it restarts */
-    int64_t uptime_us; /* by its own clock, */
-    int64_t clock_us;  /* which said this when */
-    int64_t wall_us;   /* our wall clock said this, */
-    int64_t read_us;   /* and pawl__now_us() this */
+    bool durable;                     /* the user says that it forgets nothing when it restarts */
+    int64_t uptime_us;                /* by its own clock, */
+    int64_t clock_us;                 /* which said this when */
+    int64_t wall_us;                  /* our wall clock said this, */
+    int64_t read_us;                  /* and pawl__now_us() this */
+    struct pawl__clock_sample sample; /* of its clock, by the newest acquire that brought one */
+};
+
+/* How far the clock of another server is ahead of that of the one that keeps the note. */
+struct pawl__clock_note {
+    int64_t least_us;
+    int64_t most_us;
+    int64_t age_us;    /* so long ago; < 0: there is no note */
+    int64_t jumped_us; /* it was found to have jumped so long ago; < 0: it was not */
 };
 
 /* When a run of another server was first seen, or something else that has a name. */
@@ -247,7 +265,8 @@ struct pawl__sighting {
     const char *run_id;
     int64_t note_us; /* if there is no note of it, note that it was so long ago; < 0: do not */
     int64_t age_us;  /* so long ago, says the note; < 0: there is none */
-    bool lasting;    /* the note is never dropped */
+    bool lasting;    /* the note is never dropped, and there is none of its clock */
+    struct pawl__clock_note clock; /* to be noted, unless its age is < 0; then: what was noted */
 };
 
 #define PAWL__POLL_MAX 4 /* descriptors one engine may ask the keeper to poll */
@@ -331,8 +350,10 @@ struct pawl__engine {
     /* Does the server remember everything when it restarts? */
     pawl_status (*durable)(void *self, bool *durable_out);
 
-    /* Since when are these runs of other servers known here? */
-    pawl_status (*seen)(void *self, struct pawl__sighting *sightings, size_t count);
+    /* Since when are these runs of other servers known here, and how did their clocks differ from
+     * the one here? And what does that say now? */
+    pawl_status (*seen)(void *self, struct pawl__sighting *sightings, size_t count,
+        struct pawl__clock_sample *sample_out);
 
     /* Tell of every hold of every lock whose name matches the pattern (NULL: all), until the
      * callback has enough. The engine fills all of an entry. pawl__glob_matches() in base/glob.h

@@ -57,6 +57,13 @@ static void explain_loss(
             "last renewal is %lld ms old",
             lease_ms, ago_ms, unproven_ms);
         return;
+    case PAWL__LOSS_LINE:
+        snprintf(out, WORDS_SIZE,
+            "its lease of %lld ms ended %lld ms ago, while its renewal was in line: %u renewals of "
+            "others had been sent before it and were not answered yet; its own last one is %lld "
+            "ms old%s",
+            lease_ms, ago_ms, lost->before, unproven_ms, cause);
+        return;
     case PAWL__LOSS_RELEASE:
         snprintf(out, WORDS_SIZE,
             "its lease of %lld ms ended %lld ms ago, before the release was answered", lease_ms,

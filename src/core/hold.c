@@ -18,7 +18,9 @@
 #define DRIFT_US 2000     /* and two milliseconds */
 #define RETRY_LEAST_US 5000
 #define RETRY_MOST_US 500000
-#define PATIENCE_LEAST_US 100000 /* for one renewal's answer, however little is left */
+#define PATIENCE_LEAST_US 100000   /* for one renewal's answer, however little is left */
+#define PATIENCE_ENOUGH_US 1000000 /* later it is more likely gone than slow */
+#define ANOTHER_US 200000          /* what another one takes, with a new connection */
 
 int64_t pawl__valid_until(const struct pawl__op *op)
 {
@@ -228,10 +230,14 @@ static void submit_side(struct pawl__machine *machine, struct pawl__tenure *tenu
     pawl__submit(machine, &tenure->motion->side, kind, now_us);
 }
 
-/* Leave time for a renewal, or another one, before the deadline. */
+/* Leave time for a renewal, or another one, before the deadline; but no more than that needs. If
+ * the backend is slow, and not the connection dead, a new one takes several answers where one would
+ * have done. */
 static void hurry(struct pawl__tenure *tenure, int64_t now_us)
 {
-    int64_t patience_us = pawl__max64((tenure->deadline_us - now_us) / 2, PATIENCE_LEAST_US);
+    const int64_t left_us = tenure->deadline_us - now_us;
+    const int64_t slow_us = pawl__min64(left_us - ANOTHER_US, PATIENCE_ENOUGH_US);
+    const int64_t patience_us = pawl__max64(pawl__max64(left_us / 2, slow_us), PATIENCE_LEAST_US);
     tenure->motion->side.deadline_us =
         pawl__min64(tenure->motion->side.deadline_us, pawl__later(now_us, patience_us));
 }

@@ -89,7 +89,10 @@ static void lose(struct pawl__machine *machine, struct pawl__leases *leases,
     struct pawl__permit *permit, enum pawl__loss why, int64_t now_us)
 {
     if (permit->lost != NULL) {
-        permit->lost->lost = (struct pawl__lost){why, now_us, permit->proven_us, leases->lease_us};
+        permit->lost->lost = (struct pawl__lost){.why = why,
+            .at_us = now_us,
+            .proven_us = permit->proven_us,
+            .lease_us = leases->lease_us};
     }
     forget(machine, leases, permit, PAWL_LOST);
 }

@@ -22,7 +22,8 @@ struct pawl__lost pawl__hold_loss(const struct pawl__tenure *tenure)
     return (struct pawl__lost){.why = tenure->why,
         .at_us = tenure->lost_us,
         .proven_us = tenure->proven_us,
-        .lease_us = tenure->lease_us};
+        .lease_us = tenure->lease_us,
+        .before = tenure->why == PAWL__LOSS_LINE ? tenure->before : 0};
 }
 
 /* Why it was not kept beyond its deadline. */
@@ -34,6 +35,9 @@ static enum pawl__loss tell_deadline(const struct pawl__tenure *tenure)
     if (!tenure->renew) {
         return PAWL__LOSS_LEASE;
     }
+    if (tenure->motion->renewal.armed) {
+        return PAWL__LOSS_LINE;
+    }
     if (tenure->asked) {
         return PAWL__LOSS_SILENCE;
     }
@@ -43,7 +47,8 @@ static enum pawl__loss tell_deadline(const struct pawl__tenure *tenure)
 void pawl__hold_refuse_lost(
     struct pawl__machine *machine, const struct pawl__tenure *tenure, struct pawl__request *request)
 {
-    const char *why = tenure->why == PAWL__LOSS_SILENCE ? tenure->name->traffic->error : NULL;
+    const bool silent = tenure->why == PAWL__LOSS_SILENCE || tenure->why == PAWL__LOSS_LINE;
+    const char *why = silent ? tenure->name->traffic->error : NULL;
     request->lost = pawl__hold_loss(tenure);
     pawl__finish(machine, request, PAWL_LOST, why != NULL ? pawl__strdup(why) : NULL);
 }
@@ -64,6 +69,9 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     bool over = loss == PAWL__LOSS_DEADLINE;
     pawl__hold_note_loss(
         tenure, over ? tell_deadline(tenure) : loss, over ? tenure->deadline_us : now_us);
+    if (tenure->why == PAWL__LOSS_LINE) {
+        tenure->before = machine->renewals_out;
+    }
     tenure->state = PAWL__TENURE_LOST;
     tenure->granted = loss != PAWL__LOSS_PROOF;
     if (name->active == tenure) {

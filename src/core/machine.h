@@ -77,7 +77,8 @@ enum pawl__loss {
     PAWL__LOSS_LIMIT,    /* ... the longest that its handle allows */
     PAWL__LOSS_SILENCE,  /* ... for no renewal was answered in time */
     PAWL__LOSS_PAUSE,    /* ... for none was even sent: this process did not run, */
-    PAWL__LOSS_MEMORY,   /* ... or there was no memory for it */
+    PAWL__LOSS_MEMORY,   /* ... or there was no memory for it, */
+    PAWL__LOSS_LINE,     /* ... or it was still in line */
     PAWL__LOSS_RELEASE,  /* ... when its release was answered */
     PAWL__LOSS_PROOF,    /* the backend says that another holds it, or nobody */
     PAWL__LOSS_OWNER     /* its thread has ended */
@@ -88,6 +89,7 @@ struct pawl__lost {
     int64_t at_us;     /* when its time was over, or when we heard */
     int64_t proven_us; /* when the last question was sent whose answer proved that it was ours */
     int64_t lease_us;
+    unsigned before; /* LINE: renewals of others that were out */
 };
 
 /* How a finished request, or a notice about a tenure, goes to whoever calls the user back. */
@@ -238,10 +240,13 @@ struct pawl__tenure {
     unsigned count;             /* acquired and not yet released, */
     unsigned reads;             /* SHARED: and for reading */
     unsigned firsts;            /* ... and through its first handle */
-    unsigned shown;             /* the count that the backend shows */
-    uint16_t attempt;           /* tries since the last answer, for the back-off */
-    uint16_t handed;            /* so often this hold has changed hands here, */
-    uint16_t spare_tokens;      /* and so many tokens are left for that */
+    union {
+        unsigned shown;  /* the count that the backend shows */
+        unsigned before; /* LOST in line: so many others were out */
+    };
+    uint16_t attempt;      /* tries since the last answer, for the back-off */
+    uint16_t handed;       /* so often this hold has changed hands here, */
+    uint16_t spare_tokens; /* and so many tokens are left for that */
     enum pawl__tenure_state state : 8;
     pawl_kind kind : 8;      /* what it is in the backend, or shall be */
     enum pawl__loss why : 8; /* it was lost */

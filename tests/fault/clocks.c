@@ -7,10 +7,7 @@
  * holder must find out by its next renewal, and its late write must be refused. Wall clocks are
  * moved by preload/clock_offset.c, the others by time namespaces, for which one must be root. */
 #include "fault/lib/fault.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
+#include "support/wall.h"
 
 enum {
     LEASE_MS = 400,
@@ -20,38 +17,8 @@ enum {
 
 #define SECOND_NS INT64_C(1000000000)
 #define HOUR_NS (3600 * SECOND_NS)
-#define PRELOAD PAWL_TEST_BIN_DIR "/clock_offset.so"
 
 /* ===== The wall clock of somebody else ===== */
-
-struct wall {
-    _Atomic int64_t *offset_ns;
-    char preload[URL_SIZE]; /* for env */
-    char path[URL_SIZE];
-};
-
-static struct wall wall_make(void)
-{
-    struct wall wall;
-    char file[URL_SIZE - 32];
-    snprintf(file, sizeof file, "%s/clock", tempdir_make());
-    snprintf(wall.path, sizeof wall.path, "PAWL_TEST_CLOCK=%s", file);
-    snprintf(wall.preload, sizeof wall.preload, "LD_PRELOAD=%s", PRELOAD);
-    const int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof *wall.offset_ns) != 0) {
-        support_fail("%s: %s", file, strerror(errno));
-    }
-    wall.offset_ns = mmap(NULL, sizeof *wall.offset_ns, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    assert_true(wall.offset_ns != MAP_FAILED);
-    return wall;
-}
-
-/* The address sanitizer would refuse to come second. */
-#define WALL_WRAPPER(wall)                                                                \
-    {                                                                                     \
-        "env", (wall).preload, (wall).path, "ASAN_OPTIONS=verify_asan_link_order=0", NULL \
-    }
 
 /* A program that shows the time, to see that the clock can be moved at all. */
 static int64_t shown_time(const struct wall *wall)
@@ -125,22 +92,11 @@ static void a_clients_wall_clock_does_not_matter_on_files(void **state)
 
 /* ===== A server whose wall clock jumps ===== */
 
-static struct server *start_server_with(struct wall *wall)
-{
-    char *file = strchr(wall->path, '=') + 1;
-    setenv("LD_PRELOAD", PRELOAD, 1);
-    setenv("PAWL_TEST_CLOCK", file, 1);
-    struct server *server = server_start(NULL);
-    unsetenv("LD_PRELOAD");
-    unsetenv("PAWL_TEST_CLOCK");
-    return server;
-}
-
 static void a_servers_jump_forward_is_found_by_the_next_renewal(void **state)
 {
     (void)state;
     struct wall wall = wall_make();
-    struct server *server = start_server_with(&wall);
+    struct server *server = wall_start_server(&wall, NULL);
     struct crew *crew = crew_make();
     struct board_plan *plan = crew_plan(crew, server_url(server));
     plan->name_count = 1;
@@ -166,7 +122,7 @@ static void a_servers_jumps_do_no_harm_where_tokens_are_checked(void **state)
 {
     (void)state;
     struct wall wall = wall_make();
-    struct server *server = start_server_with(&wall);
+    struct server *server = wall_start_server(&wall, NULL);
     struct crew *crew = crew_make();
     for (int i = 0; i < 3; i++) {
         struct board_plan *plan = crew_plan(crew, server_url(server));
@@ -193,7 +149,7 @@ static void a_servers_jump_back_costs_time_only(void **state)
     (void)state;
     struct wall wall = wall_make();
     atomic_store(wall.offset_ns, HOUR_NS);
-    struct server *server = start_server_with(&wall);
+    struct server *server = wall_start_server(&wall, NULL);
     struct crew *crew = crew_make();
     crew_hire(crew, server_url(server), 3);
     crew_await_first(crew);

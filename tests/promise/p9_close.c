@@ -10,6 +10,7 @@
 #include "engine/redis/lua_scripts.h"
 
 #include <inttypes.h>
+#include <poll.h>
 
 #define LEASE_MS 30000
 #define TIMEOUT_MS 300
@@ -306,7 +307,8 @@ static void close_runs_what_is_due_in_dispatch_mode(void **state)
     pawl_client *client = open_client_with(server_url(server), NULL, &options);
     pawl_lock *lock = open_handle(client, "x", LEASE_MS, true);
     ASSERT_OK(pawl_lock_acquire_async(lock, PAWL_TRY, count_call, &once));
-    nap_ms(50);
+    struct pollfd due = {.fd = pawl_client_fd(client), .events = POLLIN};
+    assert_int_equal(poll(&due, 1, 5000), 1);
     assert_int_equal(atomic_load(&once), 0); /* nobody has dispatched */
     ASSERT_OK(close_client(client));
     assert_int_equal(atomic_load(&once), 1);

@@ -177,6 +177,41 @@ static void nobody_is_called_a_replica_who_is_none(void **state)
     assert_ok(pawl_lock_release(ours.lock));
 }
 
+/* Have its client meet the server; the quorum has not. */
+static void warm_up(pawl_client *client)
+{
+    pawl_lock *lock = NULL;
+    assert_ok(pawl_lock_open(client, "another-lock", NULL, &lock));
+    assert_ok(pawl_lock_acquire(lock, PAWL_TRY));
+    assert_ok(pawl_lock_close(lock));
+}
+
+/* A and B grant it, with different tokens; B does not hear that it has to go up to A's. C, which
+ * was met last, has granted it with a small one, and is found fit to vote meanwhile: that is no
+ * answer to a question that it was not asked. */
+static void who_is_looked_at_has_not_taken_the_token(void **state)
+{
+    (void)state;
+    const pawl_lock_options options = guarded(PAWL_GUARD_ENFORCE);
+    nodes_start(&nodes, 3, false);
+    nodes.proxies[1] = proxy_start_for(nodes.servers[1]);
+    free(server_command(nodes.servers[0], "SET redisson_lock_token:{" NAME "} 8000000000000000"));
+    party_connect(&ours, &nodes, "?durable=1&lazy=1");
+    warm_up(ours.clients[0]);
+    warm_up(ours.clients[1]);
+    assert_ok(pawl_lock_open_quorum(ours.clients, 3, NAME, &options, &ours.lock));
+    warm_up(ours.clients[2]);
+    proxy_set_delay(nodes.proxies[1], PROXY_TO_CLIENT, 50, 0); /* so C is pending by then */
+    proxy_hold_from(nodes.proxies[1], "8000000000000001");
+    assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
+    assert_non_null(strstr(pawl_last_error(), "could not be written back"));
+    proxy_release(nodes.proxies[1], PROXY_TO_SERVER);
+    proxy_set_delay(nodes.proxies[1], PROXY_TO_CLIENT, 0, 0);
+    assert_ok(pawl_lock_acquire(ours.lock, 10000));
+    assert_true(pawl_lock_token(ours.lock) > UINT64_C(8000000000000000));
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cleanup_setup, end)
 
 int main(void)
@@ -189,6 +224,7 @@ int main(void)
         TEST(a_first_try_looks_first),
         TEST(a_first_try_at_new_servers_says_how_long),
         TEST(nobody_is_called_a_replica_who_is_none),
+        TEST(who_is_looked_at_has_not_taken_the_token),
     };
     return cmocka_run_group_tests_name("quorum lazy", tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void latch_of_redisson(void **state)
         server_integer(server, "EVAL 'return redis.call(\"PUBSUB\",\"NUMSUB\",ARGV[1])[2]' 0 "
                                "redisson_countdownlatch__channel__{theirs}") == 1,
         SOON_MS);
-    nap_ms(20);
+    call_await_rest(&caller);
     int64_t began_ms = boottime_ms();
     free(server_command(server, "DEL theirs"));
     free(server_command(server, "PUBLISH redisson_countdownlatch__channel__{theirs} 0"));

@@ -55,7 +55,7 @@ static void check_loss(enum pawl__loss why, char *cause, const char *part)
 {
     struct pawl__request request = {.status = PAWL_LOST,
         .error = cause,
-        .lost = {why, NOW_US - 120000, NOW_US - 3120000, 3000000}};
+        .lost = {why, NOW_US - 120000, NOW_US - 3120000, 3000000, 750}};
     pawl__call_explain(&lock, &request);
     assert_null(request.error);
     assert_says("lock 'nightly' was lost: ");
@@ -75,6 +75,12 @@ static void losses(void **state)
         "3120 ms old (cannot connect to db7). ");
     check_loss(PAWL__LOSS_PAUSE, NULL, "this process did not run when it had to be renewed");
     check_loss(PAWL__LOSS_MEMORY, NULL, "because there was no memory to renew it");
+    check_loss(PAWL__LOSS_LINE, NULL,
+        "its lease of 3000 ms ended 120 ms ago, while its renewal was in line: 750 renewals "
+        "of others had been sent before it and were not answered yet; its own last one is 3120 ms "
+        "old. ");
+    check_loss(PAWL__LOSS_LINE, pawl__strdup("cannot connect to db7"),
+        "3120 ms old (cannot connect to db7). ");
     check_loss(PAWL__LOSS_RELEASE, NULL, "120 ms ago, before the release was answered");
     check_loss(PAWL__LOSS_PROOF, NULL,
         "the backend said 120 ms ago that another holds it, or nobody: it was broken, or the "

@@ -57,19 +57,24 @@ static void what_a_fallen_claim_says(void **state)
     (void)state;
     static const struct {
         enum pawl__vote votes[3];
+        bool waited;
         pawl_status status;
     } cases[] = {
-        {{N, N, O}, PAWL_BUSY},
-        {{Y, N, S}, PAWL_BUSY}, /* contested: a majority has answered */
-        {{N, S, S}, PAWL_UNAVAILABLE},
-        {{Y, O, O}, PAWL_UNAVAILABLE},
-        {{Y, B, B}, PAWL_REFUSED},
-        {{B, B, B}, PAWL_REFUSED},
-        {{B, S, S}, PAWL_UNAVAILABLE}, /* not for the guard's sake */
-        {{N, N, B}, PAWL_BUSY},
+        {{N, N, O}, false, PAWL_BUSY},
+        {{Y, N, S}, true, PAWL_BUSY}, /* contested: a majority has answered */
+        {{N, S, S}, true, PAWL_UNAVAILABLE},
+        {{Y, O, O}, true, PAWL_UNAVAILABLE},
+        {{Y, B, B}, false, PAWL_REFUSED},
+        {{B, B, B}, false, PAWL_REFUSED},
+        {{B, S, S}, true, PAWL_UNAVAILABLE}, /* not for the guard's sake */
+        {{N, N, B}, false, PAWL_BUSY},
+        {{B, S, O}, true, PAWL_UNAVAILABLE},
+        {{B, S, O}, false, PAWL_REFUSED}, /* nobody has waited for the last one */
+        {{S, S, O}, false, PAWL_UNAVAILABLE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(pawl__votes_acquire_status(cases[i].votes, 3), cases[i].status);
+        assert_int_equal(
+            pawl__votes_acquire_status(cases[i].votes, 3, cases[i].waited), cases[i].status);
     }
 }
 

@@ -381,6 +381,42 @@ static void each_has_its_time_from_when_it_is_sent(void **state)
     assert_int_equal(last->deadline_us, stage.now_us + stage.machine.timeout_us);
 }
 
+/* How much of a lease is left at the first renewal, and how much of that when it is given up. */
+static int64_t left_for_another(int64_t lease_us, int64_t *left_us_out)
+{
+    struct pawl__handle brief;
+    stage.connected = true;
+    stage_open(&stage, &brief, "brief", lease_us, true);
+    assert_int_equal(stage_acquire_now(&stage, &brief, OWNER), PAWL_OK);
+    const int64_t deadline_us = hold_of(&brief)->deadline_us;
+    stage.connected = false;
+    stage_pass(&stage, lease_us / 3);
+    assert_int_equal(count_out(), 1);
+    *left_us_out = deadline_us - stage.now_us;
+    const int64_t left_us = deadline_us - stage.out->deadline_us;
+    stage.connected = true;
+    stage_flush(&stage);
+    assert_int_equal(stage_release_now(&stage, &brief, OWNER), PAWL_OK);
+    stage_close(&stage, &brief);
+    return left_us;
+}
+
+/* A slow answer costs a short hold less than a new connection does: there is just time for one. */
+static void a_short_lease_leaves_time_for_another_renewal(void **state)
+{
+    (void)state;
+    int64_t left_us = 0;
+    int64_t another_us = left_for_another(SECOND, &left_us);
+    assert_true(left_us > 3 * SECOND / 5);
+    assert_int_equal(another_us, SECOND / 5);
+    another_us = left_for_another(SECOND / 2, &left_us);
+    assert_int_equal(another_us, left_us - left_us / 2);
+    another_us = left_for_another(SECOND / 10, &left_us);
+    assert_int_equal(another_us, left_us - SECOND / 10); /* it does not wait for less */
+    another_us = left_for_another(3 * SECOND, &left_us);
+    assert_int_equal(another_us, left_us - stage.machine.timeout_us);
+}
+
 static void who_is_released_in_line_is_not_renewed(void **state)
 {
     (void)state;
@@ -433,7 +469,11 @@ static void who_is_lost_in_line_hears_of_it_in_time(void **state)
     assert_int_equal(stage.submitted[PAWL__OP_RENEW], OUT); /* nobody asks for what is lost */
     struct pawl__request request;
     stage_release(&stage, &request, &few[0], OWNER);
+    assert_int_equal(request.lost.why, PAWL__LOSS_LINE);
+    assert_int_equal(request.lost.before, OUT);
+    stage_release(&stage, &request, &few[FEW - 1], OWNER); /* which was not in line any more */
     assert_int_equal(request.lost.why, PAWL__LOSS_SILENCE);
+    assert_int_equal(request.lost.before, 0);
 }
 
 static void fixed_leases_are_looked_at_last(void **state)
@@ -498,6 +538,7 @@ int main(void)
         SCENE(those_in_line_come_when_half_are_answered),
         SCENE(who_has_little_time_does_not_wait_for_the_others),
         SCENE(each_has_its_time_from_when_it_is_sent),
+        SCENE(a_short_lease_leaves_time_for_another_renewal),
         SCENE(who_is_released_in_line_is_not_renewed),
         SCENE(who_extends_does_not_wait_in_line),
         SCENE(who_is_lost_in_line_hears_of_it_in_time),

@@ -47,6 +47,7 @@ static const struct fault faults[] = {
     {ENOENT, PAWL_UNAVAILABLE, "make the directory above it first (mkdir -p)"},
     {ENOSPC, PAWL_UNAVAILABLE, "make room on that disk"},
     {EDQUOT, PAWL_UNAVAILABLE, "make room within the quota"},
+    {EFBIG, PAWL_UNAVAILABLE, "raise the limit of the size of files (ulimit -f)"},
     {EMFILE, PAWL_UNAVAILABLE, "raise the limit of open files (ulimit -n)"},
     {ENFILE, PAWL_UNAVAILABLE, "raise the system's limit of open files (fs.file-max)"},
     {ENOMEM, PAWL_NO_MEMORY, "free some memory"},

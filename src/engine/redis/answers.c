@@ -16,6 +16,8 @@
 
 enum { SHOWN_SIZE = 100 }; /* of the lock's name in a sentence */
 
+#define CLOCK_MAX_US UINT64_C(100000000000000000) /* a clock that says more says nothing */
+
 bool pawl__command_writes(enum pawl__op_kind kind)
 {
     return kind != PAWL__OP_VERIFY && kind != PAWL__OP_INSPECT;
@@ -91,6 +93,21 @@ static enum pawl__reply_result answer(struct pawl__op *op, enum pawl__answer how
     return PAWL__REPLY_TAKEN;
 }
 
+/* A number in decimal text, as far as it is one. */
+static uint64_t number_in(
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *node)
+{
+    const char *text = pawl__resp_text(reader, node);
+    uint64_t number = 0;
+    for (uint32_t i = 0; i < node->text_size && text[i] >= '0' && text[i] <= '9'; i++) {
+        if (number > (UINT64_MAX - 9) / 10) {
+            return 0;
+        }
+        number = number * 10 + (uint64_t)(text[i] - '0');
+    }
+    return number;
+}
+
 static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
 {
     if (number > 0) {
@@ -102,6 +119,30 @@ static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
     }
     op->hint_us = number == -1 ? -1 : (-2 - number) * 1000;
     return answer(op, PAWL__HELD);
+}
+
+int64_t pawl__command_clock(
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *reply)
+{
+    if (reply->type != PAWL__RESP_ARRAY || reply->child_count != 2) {
+        return 0;
+    }
+    const struct pawl__resp_node *time =
+        pawl__resp_next(reader, reply, pawl__resp_first(reader, reply));
+    const uint64_t us = time->type == PAWL__RESP_TEXT ? number_in(reader, time) : 0;
+    return us <= CLOCK_MAX_US ? (int64_t)us : 0;
+}
+
+/* With the server's clock. */
+static enum pawl__reply_result take_clocked(const struct pawl__resp_reader *reader,
+    const struct pawl__resp_node *reply, struct pawl__op *op)
+{
+    if (pawl__command_clock(reader, reply) == 0) {
+        return PAWL__REPLY_STRANGE;
+    }
+    const struct pawl__resp_node *result = pawl__resp_first(reader, reply);
+    return result->type == PAWL__RESP_INTEGER ? take_acquire(op, result->integer)
+                                              : PAWL__REPLY_STRANGE;
 }
 
 static enum pawl__reply_result take_pass(struct pawl__op *op, int64_t number)
@@ -131,21 +172,6 @@ static enum pawl__reply_result take_flag(struct pawl__op *op, int64_t number)
         return PAWL__REPLY_STRANGE;
     }
     return answer(op, number == 1 ? PAWL__DONE : PAWL__GONE);
-}
-
-/* A number in decimal text, as far as it is one. */
-static uint64_t number_in(
-    const struct pawl__resp_reader *reader, const struct pawl__resp_node *node)
-{
-    const char *text = pawl__resp_text(reader, node);
-    uint64_t number = 0;
-    for (uint32_t i = 0; i < node->text_size && text[i] >= '0' && text[i] <= '9'; i++) {
-        if (number > (UINT64_MAX - 9) / 10) {
-            return 0;
-        }
-        number = number * 10 + (uint64_t)(text[i] - '0');
-    }
-    return number;
 }
 
 static enum pawl__reply_result take_inspect(const struct pawl__resp_reader *reader,
@@ -239,6 +265,9 @@ enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *rea
     }
     if (ops->kind == PAWL__OP_TALLY) {
         return pawl__tally_answer_list(reader, reply, ops);
+    }
+    if (ops->kind == PAWL__OP_ACQUIRE) {
+        return take_clocked(reader, reply, ops);
     }
     return ops->kind == PAWL__OP_INSPECT ? take_inspect(reader, reply, ops) : PAWL__REPLY_STRANGE;
 }

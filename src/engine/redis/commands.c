@@ -23,6 +23,7 @@ void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int6
     commands->lease_us = 0;
     commands->token_floor = PAWL__TOKEN_FLOOR;
     head_init(&commands->acquire, &pawl__script_acquire, 2, 4);
+    head_init(&commands->acquire_clocked, &pawl__script_acquire_clocked, 2, 4);
     head_init(&commands->count, &pawl__script_count, 1, 2);
     head_init(&commands->release, &pawl__script_release, 1, 2);
     head_init(&commands->pass, &pawl__script_pass, 2, 7);
@@ -101,6 +102,25 @@ char *pawl__command_write_key(char *at, const struct pawl__redis_place *place, e
 }
 
 /* ===== One operation ===== */
+
+/* For a quorum. Not in one with the other: nothing must be added to what a mutex takes. */
+PAWL__RARE static bool put_acquire_clocked(struct pawl__commands *commands,
+    struct pawl__buffer *out, const struct pawl__op *op, bool whole)
+{
+    const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+    struct pawl__script_head longer;
+    const struct pawl__script *script = &pawl__script_acquire_clocked;
+    char *at = begin(out, head_for(&commands->acquire_clocked, script, op, &longer), script, whole,
+        rest_size(place, 2));
+    if (at == NULL) {
+        return false;
+    }
+    at = write_key(at, place, KEY_TOKEN);
+    at = write_key(at, place, KEY_LOCK);
+    at = write_owner(at, commands, op->id);
+    at = write_grant(at, commands, op->lease_us);
+    return finish(out, write_tokens(at, op));
+}
 
 static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *op, bool whole)
@@ -252,7 +272,9 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
 {
     switch (ops->kind) {
     case PAWL__OP_ACQUIRE:
-        return put_acquire(commands, out, ops, whole);
+        return atomic_load_explicit(&ops->place->clocked, memory_order_relaxed)
+                   ? put_acquire_clocked(commands, out, ops, whole)
+                   : put_acquire(commands, out, ops, whole);
     case PAWL__OP_RENEW:
         return pawl__command_put_renewals(commands, out, ops, &pawl__script_renew, whole);
     case PAWL__OP_VERIFY:

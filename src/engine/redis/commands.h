@@ -50,6 +50,7 @@ struct pawl__commands {
     char owner[5 + PAWL__UUID_SIZE + 1]; /* "$00\r\n<client uuid>:", to be completed */
     int64_t token_floor; /* the server's time when we connected: a counter below it was set back */
     struct pawl__script_head acquire;
+    struct pawl__script_head acquire_clocked;
     struct pawl__script_head count;
     struct pawl__script_head release;
     struct pawl__script_head pass;
@@ -91,6 +92,10 @@ struct pawl__reply_context {
 /* Fill in how the operations ended. */
 enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context);
+
+/* The server's clock in us, if this reply to an acquire brings it; 0: it does not. */
+int64_t pawl__command_clock(
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *reply);
 
 /* SCRIPT LOAD of the scripts of a mutex, and how many that are. */
 bool pawl__command_put_loads(struct pawl__buffer *out, size_t *count_out);

@@ -198,10 +198,11 @@ static pawl_status redis_durable(void *self, bool *durable_out)
     return pawl__standing_durable(&redis->config, durable_out);
 }
 
-static pawl_status redis_seen(void *self, struct pawl__sighting *sightings, size_t count)
+static pawl_status redis_seen(void *self, struct pawl__sighting *sightings, size_t count,
+    struct pawl__clock_sample *sample_out)
 {
     const struct redis *redis = self;
-    return pawl__standing_seen(&redis->config, sightings, count);
+    return pawl__standing_seen(&redis->config, sightings, count, sample_out);
 }
 
 static pawl_status redis_list(void *self, const char *pattern, pawl_entry_callback each, void *arg)

@@ -96,6 +96,18 @@ static bool take_answer(struct pawl__conn *conn, const struct pawl__slot *slot,
     return true;
 }
 
+/* What the server's clock says, for who asks who it is (engine.h: identity). Before the answer is
+ * told, so that nobody knows of the one without the other. */
+static void note_clock(
+    struct pawl__conn *conn, const struct pawl__op *op, const struct pawl__resp_node *reply)
+{
+    const int64_t clock_us =
+        op->kind == PAWL__OP_ACQUIRE ? pawl__command_clock(&conn->link.reader, reply) : 0;
+    if (clock_us != 0) {
+        conn->identity.sample = (struct pawl__clock_sample){op->sent_us, pawl__now_us(), clock_us};
+    }
+}
+
 /* A reply that is not just a number, or not to an operation. */
 PAWL__RARE static bool take_other(struct pawl__conn *conn, const struct pawl__slot *slot,
     const struct pawl__resp_node *reply, struct pawl__effects *effects)
@@ -113,6 +125,7 @@ PAWL__RARE static bool take_other(struct pawl__conn *conn, const struct pawl__sl
             conn, slot->ops, true, effects); /* nothing was done; the text loads it, too */
         return true;
     }
+    note_clock(conn, slot->ops, reply);
     return split_renewals(conn, slot, reply, effects) || take_answer(conn, slot, reply, effects);
 }
 

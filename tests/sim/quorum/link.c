@@ -426,14 +426,18 @@ static void see(struct qs_node *node, struct pawl__sighting *sighting)
     sighting->age_us = note != NULL ? pawl__max64(now_us - note->since_us, 0) : -1;
 }
 
-static pawl_status engine_seen(void *self, struct pawl__sighting *sightings, size_t count)
+/* Nobody looks at the nodes' clocks here, and there are no notes of them: none jumps. */
+static pawl_status engine_seen(void *self, struct pawl__sighting *sightings, size_t count,
+    struct pawl__clock_sample *sample_out)
 {
     const struct qs_link *link = self;
     if (!qs_roundtrip(self)) {
         return pawl__fail(PAWL_UNAVAILABLE, "no answer from the node");
     }
+    *sample_out = (struct pawl__clock_sample){0};
     for (size_t i = 0; i < count; i++) {
         see(link->node, &sightings[i]);
+        sightings[i].clock = (struct pawl__clock_note){.age_us = -1, .jumped_us = -1};
     }
     return PAWL_OK;
 }

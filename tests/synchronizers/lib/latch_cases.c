@@ -62,8 +62,10 @@ static int64_t wake_all(const char *name, pawl_status (*how)(pawl_latch *latch))
     EXPECT_OK(pawl_latch_set(latches[0], 1, NULL));
     for (size_t i = 0; i < CALLERS; i++) {
         call_wait(&callers[i], latches[i % 2], PAWL_FOREVER);
+        call_await_rest(&callers[i]);
     }
-    nap_ms(100);
+    assert_int_equal(left(latches[0]), 1); /* answered behind their questions */
+    assert_int_equal(left(latches[1]), 1);
     for (size_t i = 0; i < CALLERS; i++) {
         assert_false(call_is_over(&callers[i]));
     }
@@ -110,7 +112,7 @@ static void cancels(void **state)
     struct caller caller;
     EXPECT_OK(pawl_latch_set(latch, 1, NULL));
     call_wait(&caller, latch, PAWL_FOREVER);
-    nap_ms(30);
+    call_await_rest(&caller);
     WAIT_UNTIL((pawl_latch_cancel(latch), call_is_over(&caller)), SOON_MS);
     EXPECT(PAWL_CANCELED, call_join(&caller));
     EXPECT_OK(pawl_latch_close(latch));
@@ -131,7 +133,7 @@ static void asynchronously(void **state)
     _Atomic int told = -1;
     EXPECT_OK(pawl_latch_set(latch, 1, NULL));
     EXPECT_OK(pawl_latch_wait_async(latch, PAWL_FOREVER, tell, &told));
-    nap_ms(20);
+    assert_int_equal(left(latch), 1); /* answered behind it */
     assert_int_equal(atomic_load(&told), -1);
     EXPECT_OK(pawl_latch_count_down(latch));
     WAIT_UNTIL(atomic_load(&told) == PAWL_OK, SOON_MS);

@@ -102,7 +102,7 @@ static void renewed(void **state)
     EXPECT_OK(pawl_permit_acquire(semaphore, 2, PAWL_TRY, permits));
     assert_true(pawl_permit_remaining_ms(semaphore, permits + 1) > 0);
     EXPECT_OK(pawl_permit_acquire(semaphore, 1, PAWL_TRY, permits + 2));
-    nap_ms(1500);
+    nap_ms(1500); /* longer than a lease: only renewals can have kept them */
     assert_int_equal(available(semaphore), 0);
     const int64_t left_ms = pawl_permit_remaining_ms(semaphore, permits);
     assert_true(left_ms > 0 && left_ms < 900);
@@ -188,7 +188,7 @@ static void asynchronously(void **state)
     EXPECT_OK(pawl_permit_acquire_async(semaphore, 2, PAWL_FOREVER, tell, &told));
     EXPECT_OK(pawl_semaphore_add(semaphore, 1));
     WAIT_UNTIL(atomic_load(&told.count) == 1, SOON_MS);
-    nap_ms(1200); /* these are renewed as well */
+    nap_ms(1200); /* longer than a lease: these are renewed as well */
     EXPECT_OK(pawl_permit_release(semaphore, told.permits, 2));
     EXPECT_OK(pawl_semaphore_close(semaphore));
     EXPECT_OK(pawl_client_close(client));

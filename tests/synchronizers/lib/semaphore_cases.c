@@ -50,7 +50,7 @@ static void waits_for_a_release(void **state)
     EXPECT_OK(pawl_semaphore_acquire(mine, 2, PAWL_TRY));
     call_acquire(&caller, other, 2, PAWL_FOREVER);
     EXPECT_OK(pawl_semaphore_release(mine, 1)); /* not enough for it */
-    nap_ms(30);
+    nap_ms(30); /* that it has looked in vain cannot be seen from outside */
     assert_false(call_is_over(&caller));
     int64_t began_ms = boottime_ms();
     EXPECT_OK(pawl_semaphore_release(mine, 1));
@@ -88,8 +88,9 @@ static void cancels(void **state)
     EXPECT_OK(pawl_semaphore_set(semaphore, 0, NULL));
     for (size_t i = 0; i < 3; i++) {
         call_acquire(&callers[i], semaphore, 1, PAWL_FOREVER);
+        call_await_rest(&callers[i]);
     }
-    nap_ms(30);
+    assert_int_equal(available(semaphore), 0); /* answered behind the first one's question */
     pawl_semaphore_cancel(semaphore);
     for (size_t i = 0; i < 3; i++) {
         if (!call_is_over(&callers[i])) {
@@ -111,7 +112,7 @@ static void closing_ends_waits(void **state)
     struct caller caller;
     EXPECT_OK(pawl_semaphore_set(semaphore, 0, NULL));
     call_acquire(&caller, semaphore, 1, PAWL_FOREVER);
-    nap_ms(30);
+    call_await_rest(&caller);
     EXPECT_OK(pawl_client_close(client));
     pawl_status status = call_join(&caller);
     assert_true(status == PAWL_CANCELED || status == PAWL_MISUSE);
@@ -131,7 +132,7 @@ static void first_come_first_served(void **state)
     assert_int_equal(available(semaphore), 2); /* answered behind it: so it stands in line now */
     call_acquire(&few, semaphore, 1, PAWL_FOREVER);
     call_await_rest(&few);
-    nap_ms(50);
+    assert_int_equal(available(semaphore), 2);
     assert_false(call_is_over(&few)); /* two are free, but another one waits for three */
     EXPECT_OK(pawl_semaphore_release(semaphore, 1));
     EXPECT_OK(call_join(&many));
@@ -173,8 +174,10 @@ static int64_t release_for_all(const char *name)
     EXPECT_OK(pawl_semaphore_set(semaphores[0], 0, NULL));
     for (size_t i = 0; i < CALLERS; i++) {
         call_acquire(&callers[i], semaphores[i % 2], 1, PAWL_FOREVER);
+        call_await_rest(&callers[i]);
     }
-    nap_ms(100);
+    assert_int_equal(available(semaphores[0]), 0);
+    assert_int_equal(available(semaphores[1]), 0);
     int64_t began_ms = boottime_ms();
     EXPECT_OK(pawl_semaphore_release(semaphores[0], CALLERS));
     for (size_t i = 0; i < CALLERS; i++) {
@@ -283,13 +286,13 @@ static void asynchronously(void **state)
     WAIT_UNTIL(atomic_load(&told.count) == 1, SOON_MS);
     assert_int_equal(atomic_load(&told.status), PAWL_OK);
     EXPECT_OK(pawl_semaphore_acquire_async(semaphore, 2, PAWL_FOREVER, tell, &told));
-    nap_ms(20);
+    assert_int_equal(available(semaphore), 0); /* answered behind it */
     assert_int_equal(atomic_load(&told.count), 1);
     EXPECT_OK(pawl_semaphore_release(semaphore, 2));
     WAIT_UNTIL(atomic_load(&told.count) == 2, SOON_MS);
     assert_int_equal(atomic_load(&told.status), PAWL_OK);
     EXPECT_OK(pawl_semaphore_acquire_async(semaphore, 1, PAWL_FOREVER, tell, &told));
-    nap_ms(20);
+    assert_int_equal(available(semaphore), 0);
     pawl_semaphore_cancel(semaphore);
     WAIT_UNTIL(atomic_load(&told.count) == 3, SOON_MS);
     assert_int_equal(atomic_load(&told.status), PAWL_CANCELED);

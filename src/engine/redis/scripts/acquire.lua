@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Give a tenure the lock if it is free or the tenure's own already.
+-- Give a tenure the lock if it is free or the tenure's own already: all of it is parts/grant.lua.
 --
 -- KEYS   1 the token counter, 2 the lock
 -- ARGV   1 the owner string, 2 the lease in ms, 3 how long a new token counter lives in s
@@ -9,28 +9,4 @@
 -- Result > 0  granted: the token, the first of the row
 --        -1   held by somebody else, nobody knows for how long (the key has no TTL)
 --        < -1 held by somebody else for -2 - result ms at most
---
--- Why so: the layout is Redisson's (a hash, the owner's field counts its holds, the key has a TTL),
--- and a waiter of Redisson sleeps for ever when the TTL is missing, so a lock that cannot be given
--- one is taken back. Asked again by the same tenure, nothing is counted twice: the field stays, the
--- token is the one given before.
-local ttl = redis.call('PTTL', KEYS[2])
-local free = ttl == -2
-if not free and redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then
-    return ttl < 0 and -1 or -2 - ttl
-end
-local asked, counter_ttl, floor = not free, ARGV[3], ARGV[4]
---include token
-local more = ARGV[5] and ARGV[5] - 1 or 0
---include row
-if free then
-    redis.call('HSET', KEYS[2], ARGV[1], 1)
-end
-local limited = redis.pcall('PEXPIRE', KEYS[2], ARGV[2])
-if limited ~= 1 then
-    if free and redis.pcall('HDEL', KEYS[2], ARGV[1]) ~= 1 then
-        redis.call('DEL', KEYS[2])
-    end
-    return limited
-end
-return token
+--include grant
