@@ -31,6 +31,7 @@
 #define UNGUARDED_MOST 300
 #endif
 #define HANG_S 120
+#define HUNT_HANG_S 5
 #define FAILURES_SHOWN 20
 #define KEPT_MOST 100
 
@@ -68,7 +69,7 @@ static void run(uint64_t seed, const struct options *options, bool verbose)
     qs.result = shared;
     qs.verbose = verbose;
     qs.now_us = 1000000;
-    alarm(HANG_S);
+    alarm(options->hunt_s > 0 ? HUNT_HANG_S : HANG_S);
     qs_plan_make(&qs.plan, seed);
     qs.plan.guard = options->unguarded ? PAWL_GUARD_OFF : PAWL_GUARD_ENFORCE;
     if (options->unguarded) {
