@@ -38,12 +38,12 @@ static struct pawl__quorum_hold *find(struct pawl__quorum *quorum, uint64_t owne
     return NULL;
 }
 
-static void nudge_line(struct pawl__quorum *quorum)
+static void nudge_line(struct pawl__quorum *quorum, bool all)
 {
     struct pawl__list *node = quorum->queue.next;
     for (; node != &quorum->queue; node = node->next) {
         pawl__waiter_nudge(&PAWL__CONTAINER(node, struct in_line, node)->waiter);
-        if (quorum->lock.handle.owner == 0) {
+        if (quorum->lock.handle.owner == 0 && !all) {
             return; /* the others wait for the first */
         }
     }
@@ -86,7 +86,7 @@ int64_t pawl__quorum_judge(struct pawl__quorum *quorum, int64_t now_us)
     pawl__quorum_describe(quorum, hold->why, sizeof hold->why);
     quorum->held = NULL;
     lose(quorum, hold, pawl__min64(hold->until_us, now_us));
-    nudge_line(quorum);
+    nudge_line(quorum, false);
     return 0;
 }
 
@@ -126,7 +126,10 @@ static bool is_free(const struct pawl__quorum *quorum, bool for_hold)
 static void give_turn(struct pawl__quorum *quorum)
 {
     quorum->turn_taken = false;
-    nudge_line(quorum);
+    if (!quorum->swept) { /* a hold was lost meanwhile, and the worker could not ask for anything */
+        pawl__worker_wake(quorum, INT64_MIN);
+    }
+    nudge_line(quorum, false);
 }
 
 static void sleep_in_line(struct pawl__quorum *quorum, struct in_line *self, int64_t deadline_us)
@@ -275,7 +278,7 @@ static pawl_status line_up(struct pawl__quorum *quorum, const struct pawl__quoru
     }
     pawl__list_remove(&self.node);
     if (!quorum->turn_taken) {
-        nudge_line(quorum);
+        nudge_line(quorum, false);
     }
     return status;
 }
@@ -571,10 +574,7 @@ void pawl__quorum_cancel(struct pawl__quorum *quorum)
 {
     pthread_mutex_lock(&quorum->mutex);
     quorum->wave++;
-    struct pawl__list *node = quorum->queue.next;
-    for (; node != &quorum->queue; node = node->next) {
-        pawl__waiter_nudge(&PAWL__CONTAINER(node, struct in_line, node)->waiter);
-    }
+    nudge_line(quorum, true);
     pawl__waiter_nudge(&quorum->panel.waiter);
     pthread_mutex_unlock(&quorum->mutex);
 }
@@ -591,7 +591,7 @@ void pawl__quorum_owner_gone(struct pawl__quorum *quorum, uint64_t owner)
         snprintf(hold->why, sizeof hold->why, "the thread that held it has ended");
         quorum->held = NULL;
         lose(quorum, hold, pawl__now_us());
-        nudge_line(quorum);
+        nudge_line(quorum, false);
     }
     if (hold != NULL) {
         drop(hold);

@@ -214,6 +214,32 @@ static void a_majority_hangs_while_it_is_held(void **state)
     assert_int_equal(atomic_load(&news.lost), 1);
 }
 
+/* It is lost while an extension waits for an answer: what the third one has is given back when that
+ * is over, and is not renewed until somebody asks again. */
+static void it_is_lost_while_it_is_extended(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 400;
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=1s", &options);
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
+    server_pause(nodes.servers[1]);
+    server_pause(nodes.servers[2]);
+    pawl_status status = PAWL_UNAVAILABLE;
+    while (status == PAWL_UNAVAILABLE) { /* they give up a little before its time is over */
+        status = pawl_lock_extend(ours.lock, 400);
+    }
+    assert_status(status, PAWL_LOST);
+    nodes.count = 1;
+    WAIT_UNTIL(nodes_holding(&nodes) == 0, 2000);
+    nodes.count = 3;
+    server_resume(nodes.servers[1]);
+    server_resume(nodes.servers[2]);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+}
+
 /* Two of three hang before they can answer: what the third granted, and what they grant when they
  * go on, is taken back. */
 static void fewer_than_a_majority_answer(void **state)
@@ -501,6 +527,7 @@ int main(int argc, char *argv[])
         TEST(one_hangs_while_it_is_held),
         TEST(one_hangs_while_it_is_released),
         TEST(a_majority_hangs_while_it_is_held),
+        TEST(it_is_lost_while_it_is_extended),
         TEST(fewer_than_a_majority_answer),
         TEST(a_grant_that_comes_too_late),
         TEST(a_limit_is_kept),
