@@ -64,11 +64,12 @@ struct pawl__panel {
 
 /* What is known of a server's clock; more than one run of it has the same. */
 struct pawl__standing_clock {
-    struct pawl__offset offset; /* how far it is ahead of ours */
-    int64_t looked_us;          /* when the last acquire that told was answered */
-    int64_t jumped_us;          /* when it was found to have jumped; 0: it was not */
-    int64_t by_us;              /* by so much; 0: nobody knows */
-    bool untold;                /* we have seen that, and the other servers do not know yet */
+    struct pawl__offset offset;       /* how far it is ahead of ours */
+    struct pawl__clock_sample newest; /* look that this goes by */
+    int64_t looked_us;                /* when the last acquire that told was answered */
+    int64_t jumped_us;                /* when it was found to have jumped; 0: it was not */
+    int64_t by_us;                    /* by so much; 0: nobody knows */
+    bool untold;                      /* we have seen that, and the other servers do not know yet */
 };
 
 /* What is known of a run of a server. Guarded by the guard's mutex. */
@@ -373,7 +374,8 @@ void pawl__guard_meet(struct pawl__node *node, const struct pawl__server_identit
 const struct pawl__node *pawl__guard_twin(const struct pawl__node *node);
 
 /* A look at its clock, which shows a jump or makes it better known. */
-void pawl__guard_watch_clock(struct pawl__node *node, const struct pawl__clock_sample *sample);
+void pawl__guard_watch_clock(
+    struct pawl__node *node, const struct pawl__clock_sample *sample, bool aside);
 
 /* Its clock has jumped, which was found then: it does not vote until leases from before are over.
  * by_us 0: nobody knows by how much. */

@@ -10,6 +10,12 @@ struct pawl__offset pawl__offset_of(const struct pawl__clock_sample *sample)
         sample->clock_us - sample->asked_us, sample->heard_us, sample->clock_us != 0};
 }
 
+bool pawl__sample_is_old(
+    const struct pawl__clock_sample *sample, const struct pawl__clock_sample *newest, bool aside)
+{
+    return aside ? sample->asked_us < newest->heard_us : sample->heard_us <= newest->asked_us;
+}
+
 /* As it may be at another time. */
 static struct pawl__offset grown(const struct pawl__offset *offset, int64_t at_us)
 {

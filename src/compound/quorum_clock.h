@@ -31,6 +31,12 @@ struct pawl__offset {
 /* How far a server's clock is ahead of ours. */
 struct pawl__offset pawl__offset_of(const struct pawl__clock_sample *sample);
 
+/* Whether it is older than the newest one, which has been seen already: threads bring them in any
+ * order. `aside`: it came by another connection than that of the acquires, and says nothing if it
+ * may be older. */
+bool pawl__sample_is_old(
+    const struct pawl__clock_sample *sample, const struct pawl__clock_sample *newest, bool aside);
+
 /* How far one server's clock is ahead of another's, by what is known of both. */
 struct pawl__offset pawl__offset_between(
     const struct pawl__offset *one, const struct pawl__offset *other, int64_t now_us);

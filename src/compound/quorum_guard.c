@@ -229,11 +229,16 @@ void pawl__guard_bar(struct pawl__node *node, int64_t jumped_us, int64_t by_us)
     }
 }
 
-void pawl__guard_watch_clock(struct pawl__node *node, const struct pawl__clock_sample *sample)
+void pawl__guard_watch_clock(
+    struct pawl__node *node, const struct pawl__clock_sample *sample, bool aside)
 {
     struct pawl__standing *standing = &node->standing;
     const struct pawl__offset found = pawl__offset_of(sample);
     int64_t by_us = 0;
+    if (!found.known || pawl__sample_is_old(sample, &standing->clock.newest, aside)) {
+        return;
+    }
+    standing->clock.newest = *sample;
     if (pawl__offset_jumped(&standing->clock.offset, &found, &by_us)) {
         standing->clock.offset = found;
         standing->reviewed = false;
@@ -250,7 +255,7 @@ static void look_at_clock(struct pawl__node *node, const struct pawl__clock_samp
     struct pawl__standing_clock *clock = &node->standing.clock;
     if (sample->clock_us != 0 && sample->heard_us != clock->looked_us) {
         clock->looked_us = sample->heard_us;
-        pawl__guard_watch_clock(node, sample);
+        pawl__guard_watch_clock(node, sample, false);
     }
 }
 

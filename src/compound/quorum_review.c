@@ -134,7 +134,7 @@ static void consult(struct pawl__quorum *quorum, struct review reviews[PAWL__QUO
         return;
     }
     pthread_mutex_lock(&quorum->guard_mutex);
-    pawl__guard_watch_clock(node, &sample);
+    pawl__guard_watch_clock(node, &sample, true);
     pthread_mutex_unlock(&quorum->guard_mutex);
     for (size_t i = 0; i < count; i++) {
         struct review *review = &reviews[of[i]];

@@ -39,6 +39,21 @@ static void a_look_tells_two_numbers(void **state)
     assert_int_equal(offset.at_us, START + 4 * MS);
 }
 
+/* Of two that overlap the acquires' own is believed: those come in order. */
+static void an_old_look_says_nothing(void **state)
+{
+    (void)state;
+    const struct pawl__clock_sample newest = {START + 10, START + 20, AHEAD};
+    const struct pawl__clock_sample before = {START, START + 10, AHEAD};
+    const struct pawl__clock_sample across = {START + 5, START + 30, AHEAD};
+    const struct pawl__clock_sample after = {START + 20, START + 30, AHEAD};
+    for (int aside = 0; aside <= 1; aside++) {
+        assert_true(pawl__sample_is_old(&before, &newest, aside));
+        assert_int_equal(pawl__sample_is_old(&across, &newest, aside), aside);
+        assert_false(pawl__sample_is_old(&after, &newest, aside));
+    }
+}
+
 static void both_ways_it_is_a_jump(void **state)
 {
     (void)state;
@@ -167,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_look_tells_two_numbers),
+        cmocka_unit_test(an_old_look_says_nothing),
         cmocka_unit_test(both_ways_it_is_a_jump),
         cmocka_unit_test(a_slow_answer_is_no_jump),
         cmocka_unit_test(drift_is_no_jump),
