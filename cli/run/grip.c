@@ -197,6 +197,15 @@ static pawl_status set_permits(struct run_grip *grip)
     return PAWL_INVALID;
 }
 
+void run_grip_remind(const struct run_grip *grip)
+{
+    bool set = false;
+    if (grip->semaphore == NULL ||
+        pawl_semaphore_set(grip->semaphore, grip->options->permits, &set) != PAWL_OK) {
+        return; /* later: whatever it is, who waits for the permit will hear it */
+    }
+}
+
 static pawl_status open_semaphore(struct run_grip *grip)
 {
     pawl_semaphore_options options = PAWL_SEMAPHORE_OPTIONS_INIT;

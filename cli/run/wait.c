@@ -20,6 +20,7 @@ enum {
     LOOK_SELDOM_US = 5 * US_PER_S,
     LOOKS_OFTEN = 10,          /* how many, before it becomes seldom */
     TROUBLE_US = 1 * US_PER_S, /* of servers, or with the name, before it is told */
+    REMIND_US = 3 * US_PER_S,  /* of the number of permits */
     NOTES_MAX = 3,
 };
 
@@ -213,9 +214,11 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
 {
     int64_t look_us = keeper->options->tells ? run_now_us() + LOOK_FIRST_US : RUN_NEVER;
     int64_t trouble_us = keeper->options->quiet ? RUN_NEVER : run_now_us() + TROUBLE_US;
+    int64_t remind_us = keeper->options->permits > 0 ? run_now_us() + REMIND_US : RUN_NEVER;
     bool canceled = false;
     for (int looks = 0; !keeper->grip.answered;) {
-        run_keeper_pump(keeper, canceled ? RUN_NEVER : run_min(look_us, trouble_us));
+        const int64_t next_us = run_min(remind_us, run_min(look_us, trouble_us));
+        run_keeper_pump(keeper, canceled ? RUN_NEVER : next_us);
         if (keeper->grip.answered) {
             break;
         }
@@ -227,6 +230,10 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
         if (!canceled && now_us >= trouble_us) {
             tell_trouble(keeper, trouble);
             trouble_us = RUN_NEVER;
+        }
+        if (!canceled && now_us >= remind_us) {
+            run_grip_remind(&keeper->grip);
+            remind_us = now_us + REMIND_US;
         }
         if (!canceled && now_us >= look_us) {
             tell_holder(keeper);
