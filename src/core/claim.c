@@ -179,7 +179,8 @@ static bool asks_already(const struct pawl__name *name, uint64_t owner)
         active->owner == owner) {
         return true;
     }
-    if (active != NULL && active->motion->heir != NULL && active->motion->heir->owner == owner) {
+    const struct pawl__tenure *heir = active != NULL ? active->motion->heir : NULL;
+    if (heir != NULL && heir->request != NULL && heir->owner == owner) { /* it may have left */
         return true;
     }
     const struct pawl__list *crowd = &name->traffic->crowd;

@@ -43,7 +43,7 @@ void pawl__errand_start(
     request->phase = PAWL__ASKING;
     pawl__timer_set(&machine->timers, &request->timer, request->end_us);
     pawl__submit(machine, &errand->op, kind_of(request->kind), now_us);
-    errand->op.token = request->token;
+    errand->op.token = request->kind == PAWL__WANT_RAISE ? request->token : 0;
 }
 
 /* Its caller's time is up; the answer will find nobody. */

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORDS_SIZE = 400, CAUSE_SIZE = 200 };
+enum { WORDS_SIZE = 448, CAUSE_SIZE = 200 };
 
 static long long ms(int64_t duration_us)
 {
@@ -142,7 +142,7 @@ void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *requ
     }
     const char *text = pawl__lock_name(lock);
     pawl__printable(text, strlen(text), name, sizeof name);
-    if (request->status == PAWL_LOST) {
+    if (request->status == PAWL_LOST && !pawl__request_spared(request)) { /* or another was */
         explain_lost(request, name);
     } else if (request->error != NULL) {
         pawl__fail_text(request->status, request->error);

@@ -234,6 +234,8 @@ void pawl__machine_abolish(struct pawl__machine *machine)
     machine->ops_end = &machine->ops;
     machine->touched = NULL;
     machine->touched_end = &machine->touched;
+    machine->restless = NULL;
+    pawl__list_init(&machine->parties);
     struct pawl__map_node *node = pawl__map_next(&machine->names, NULL);
     while (node != NULL) {
         struct pawl__name *name = PAWL__CONTAINER(node, struct pawl__name, node);

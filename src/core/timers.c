@@ -91,6 +91,9 @@ static void request_timeout(
             pawl__claim_timeout(machine, request, now_us);
             return;
         }
+        if (request != fired && now_us < request->end_us) {
+            return; /* it has a timer of its own */
+        }
         break; /* a re-entry that waits for its extension: just leaves */
     case PAWL__WANT_RELEASE:
         request->tenure->request = NULL; /* goes on without the caller */

@@ -137,9 +137,56 @@ static void holding_back_everything(void **state)
     go_through(by_pausing_all);
 }
 
+/* ===== One who leaves meanwhile ===== */
+
+static _Atomic int canceled;
+
+static void note_answer(pawl_lock *lock, pawl_status status, void *arg)
+{
+    (void)lock;
+    (void)arg;
+    atomic_fetch_add(&canceled, status == PAWL_CANCELED ? 1 : 0);
+}
+
+static pawl_lock *open_handle(pawl_client *client)
+{
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    pawl_lock *lock = NULL;
+    options.owner = PAWL_OWNER_HANDLE;
+    ASSERT_OK(pawl_lock_open(client, "heir", &options, &lock));
+    return lock;
+}
+
+/* It was to be given the lock when the server froze, and gave up. It may ask again, and does not
+ * hear that it waits already. */
+static void an_heir_that_left(void **state)
+{
+    (void)state;
+    pawl_client *client = NULL;
+    ASSERT_OK(pawl_client_open(server_url(server), NULL, &client));
+    pawl_lock *giver = open_handle(client);
+    pawl_lock *heir = open_handle(client);
+    atomic_store(&canceled, 0);
+    ASSERT_OK(pawl_lock_acquire(giver, PAWL_TRY));
+    ASSERT_OK(pawl_lock_acquire_async(heir, PAWL_FOREVER, note_answer, NULL));
+    server_pause(server);
+    ASSERT_OK(pawl_lock_release_async(giver, note_answer, NULL));
+    pawl_lock_cancel(heir);
+    WAIT_UNTIL(atomic_load(&canceled) == 1, 5000);
+    const pawl_status status = pawl_lock_acquire(heir, PAWL_TRY);
+    server_resume(server);
+    assert_true(status == PAWL_BUSY || status == PAWL_UNAVAILABLE);
+    ASSERT_OK(pawl_lock_acquire(heir, 5000));
+    ASSERT_OK(pawl_lock_release(heir));
+    pawl_lock_close(heir);
+    pawl_lock_close(giver);
+    pawl_client_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_heir_that_left, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(stopped_by_a_signal, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(asleep_in_a_command, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(holding_back_writes, begin, cleanup_teardown),

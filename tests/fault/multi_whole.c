@@ -299,6 +299,45 @@ static void members_that_are_never_free_together(void **state)
     assert_int_equal(held_count(0), 0);
 }
 
+static _Atomic int losses;
+
+static void note_loss(const pawl_event *event, void *arg)
+{
+    (void)event;
+    (void)arg;
+    atomic_fetch_add(&losses, 1);
+}
+
+/* The caller held one for itself, and has yet to hear that it is lost. The set is not to be had,
+ * and nothing is said of the others. */
+static void a_member_that_was_lost(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(0);
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    pawl_lock *members[3] = {NULL};
+    const char *const names[] = {"m000", "m001", "m002"};
+    options.lease_ms = 200;
+    options.renew = false;
+    options.on_lost = note_loss;
+    atomic_store(&losses, 0);
+    for (size_t i = 0; i < 3; i++) {
+        ASSERT_OK(pawl_lock_open(client, names[i], &options, &members[i]));
+        cleanup_add(end_lock, members[i]);
+    }
+    pawl_lock *multi = open_multi(members, 3);
+    ASSERT_OK(pawl_lock_acquire(members[1], PAWL_TRY));
+    WAIT_UNTIL(atomic_load(&losses) == 1, BOUND_MS);
+    ASSERT_STATUS(PAWL_LOST, pawl_lock_acquire(multi, 1000));
+    assert_non_null(
+        strstr(pawl_last_error(), "member 2 of 3 of a multi-lock: lock 'm001' was lost"));
+    assert_int_equal(pawl_lock_member_status(multi, 0), PAWL_OK);
+    assert_int_equal(pawl_lock_member_status(multi, 1), PAWL_LOST);
+    assert_int_equal(pawl_lock_member_status(multi, 2), PAWL_OK);
+    ASSERT_STATUS(PAWL_LOST, pawl_lock_release(members[1]));
+    assert_int_equal(held_count(0), 0);
+}
+
 /* While it waits, it has its turns up to the one that it waits for in its own client, none beyond;
  * and other clients see nothing of it. */
 static void turns_while_it_waits(void **state)
@@ -391,6 +430,7 @@ int main(void)
         CASE(nothing_beside_a_busy_one),
         CASE(overlapping_sets),
         CASE(members_that_are_never_free_together),
+        CASE(a_member_that_was_lost),
         CASE(turns_while_it_waits),
         CASE(no_heir_of_a_part),
         CASE(a_crowd_in_one_client),
