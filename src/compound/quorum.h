@@ -42,6 +42,7 @@ struct pawl__ballot {
     struct pawl__node *node;
     bool out;     /* with the node; guarded by the panel's mutex */
     bool lent;    /* inside the client: it cannot be closed meanwhile */
+    bool claims;  /* it is asked for the lock; known here while the request is the client's */
     bool nudges;  /* its answer has the worker look */
     bool pending; /* it has granted it, but is still being looked at: the vote is open */
     bool apart;   /* what was asked is no part of the hold: its vote is no, whatever it says */

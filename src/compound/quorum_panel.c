@@ -97,6 +97,7 @@ void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind,
     pawl__free(request->error);
     *request = (struct pawl__request){
         .kind = kind, .handle = &lock->handle, .owner = lock->handle.owner, .hook = answered};
+    ballot->claims = kind == PAWL__WANT_ACQUIRE;
     ballot->vote = PAWL__VOTE_OPEN;
     ballot->apart = false;
     ballot->pending = false;

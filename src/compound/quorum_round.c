@@ -148,8 +148,7 @@ static void set_aside(struct pawl__panel *panel)
 {
     for (size_t i = 0; i < panel->count; i++) {
         struct pawl__ballot *ballot = &panel->ballots[i];
-        ballot->aside =
-            ballot->vote == PAWL__VOTE_OPEN && ballot->request.kind == PAWL__WANT_ACQUIRE;
+        ballot->aside = ballot->vote == PAWL__VOTE_OPEN && ballot->claims;
         ballot->vote = ballot->aside ? PAWL__VOTE_SILENT : ballot->vote;
     }
 }
