@@ -39,8 +39,8 @@ bool run_grip_is_opening(struct run_grip *grip, int64_t *until_us_out);
 pawl_status run_grip_opened(struct run_grip *grip);
 pawl_status run_grip_try(struct run_grip *grip);
 
-/* While it is waited for: a server that has lost its data has also lost how many permits there are,
- * and nobody would ever get one. */
+/* While a permit is waited for: a server that has lost its data has also lost how many permits
+ * there are, and nobody would ever get one. */
 void run_grip_remind(const struct run_grip *grip);
 
 /* Wait for it in the background: `answered` tells the end, which comes also after a cancel. */
