@@ -118,9 +118,7 @@ static void detach(struct run_link *link)
 /* Nothing is held: say why and go. */
 static _Noreturn void fail(struct run_keeper *keeper, pawl_status status, const char *why)
 {
-    struct run_message message = {.word = RUN_FAILED,
-        .status =
-            keeper->options->server_count > 0 ? cli_exit_of(status) : cli_exit_for(status, why)};
+    struct run_message message = {.word = RUN_FAILED, .status = cli_exit_for(status, why)};
     snprintf(message.text, sizeof message.text, "%s", why);
     run_link_tell(keeper->link->keeper_fd, &message);
     run_grip_close(&keeper->grip);

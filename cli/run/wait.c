@@ -257,7 +257,8 @@ static int64_t wait_left_ms(const struct run_keeper *keeper)
 static bool is_temporary(const struct run_keeper *keeper, pawl_status status)
 {
     return status == PAWL_BUSY || (status == PAWL_UNAVAILABLE && !keeper->grip.in_files) ||
-           (status == PAWL_REFUSED && keeper->options->server_count > 0);
+           (status == PAWL_REFUSED && keeper->options->server_count > 0 &&
+               cli_exit_for(status, keeper->grip.why) != CLI_DATA);
 }
 
 static pawl_status try_and_wait(struct run_keeper *keeper)

@@ -51,14 +51,14 @@ struct pawl__ballot {
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
     pawl_lock_info info;
-    char trouble[120]; /* the fault that the last answer was, if it was one; else "" */
+    char *trouble; /* the fault that the last answer was; NULL: it was none */
 };
 
 struct pawl__panel {
     pthread_mutex_t mutex;
     struct pawl__waiter waiter; /* of the caller that asks */
     int wake_fd;
-    int64_t expired_us; /* the deadline of the last wait, if it came undecided; 0: it did not */
+    int64_t expired_us; /* the deadline of the last wait, if it came too soon; 0: it did not */
     size_t count;
     struct pawl__ballot *ballots;
 };
@@ -170,6 +170,7 @@ struct pawl__quorum {
     bool turn_taken;
     bool contended;          /* by whoever has it, for a new hold */
     bool swept;              /* nothing of an old hold is left at the nodes */
+    bool hopeless;           /* asking again is no use; by whoever has the turn */
     struct pawl__list queue; /* callers of this process that want the turn, oldest first */
     uint64_t wave;           /* counts cancellations */
     uint64_t asking;         /* the handle's own acquires under way */
@@ -180,7 +181,7 @@ struct pawl__quorum {
     struct pawl__random random;
     int64_t heard_us;    /* when a majority last answered, or a hold last ended */
     pawl_status verdict; /* of the last claim */
-    char why[1400];      /* what it said if it was neither granted nor busy */
+    char why[1600];      /* what it said if it was neither granted nor busy */
 
     /* The worker's. */
     pthread_t worker;
@@ -238,8 +239,18 @@ void pawl__ballot_note(struct pawl__ballot *ballot, pawl_status status);
 void pawl__ballot_expire(struct pawl__ballot *ballot);
 void pawl__panel_expire(struct pawl__panel *panel);
 
-/* Read until the panel is decided, all have answered (`all`), or the deadline has come. */
-enum pawl__verdict_now pawl__panel_wait(struct pawl__panel *panel, bool all, int64_t deadline_us);
+enum pawl__patience {
+    PAWL__FOR_VERDICT, /* until the panel is decided */
+    PAWL__FOR_REASON,  /* and, if it has fallen, until it is known why */
+    PAWL__FOR_ALL      /* until all have answered */
+};
+
+/* Read for so long, or until the deadline has come. */
+enum pawl__verdict_now pawl__panel_wait(
+    struct pawl__panel *panel, enum pawl__patience patience, int64_t deadline_us);
+
+/* Why a claim has fallen; `stands_out`: what is still out cannot change it. */
+enum pawl__reason pawl__panel_reason(const struct pawl__panel *panel, bool *stands_out);
 
 /* Turn what was answered into votes; `open_out`: something is still out. */
 enum pawl__verdict_now pawl__panel_judge(struct pawl__panel *panel, bool *open_out);
@@ -393,6 +404,10 @@ pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,
     const struct pawl__panel *panel, pawl_status status, const char *what);
 pawl_status pawl__quorum_fail(
     const struct pawl__quorum *quorum, pawl_status status, const char *words);
+
+/* So many refuse it for good that no majority is left: what the first of them says, and who. */
+pawl_status pawl__quorum_fail_refused(
+    const struct pawl__quorum *quorum, const struct pawl__panel *panel);
 
 /* How each node stands now. */
 void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size);

@@ -147,7 +147,7 @@ static void describe(const struct pawl__node *node, bool advise, char *out, size
     } else if (is_jump_recent(node, now_us)) {
         describe_jump(node, seconds, advice, out, size);
     } else if (!standing->reviewed && are_too_few(node->quorum)) {
-        snprintf(out, size, "has answered, but too few others have");
+        snprintf(out, size, "has answered; whether it may vote can be checked when a majority has");
     } else if (!standing->reviewed) {
         snprintf(out, size, "is new here, and being looked at%s",
             advise ? "; ask again, or wait (wait_ms, or pawl run -w 5)" : "");
