@@ -4,8 +4,8 @@
  *
  * It sleeps in one place, run_keeper_pump(), on what the front says and on the library's callbacks,
  * which are dispatched there: nothing to guard, and no thread of ours but those that meet several
- * servers at once (meet.h). It has its own process group
- * and lets go of the caller's descriptors, but for stderr: a pipe that the caller waits for must
+ * servers at once (meet.h) or ask them who holds the lock (ask.h). It has its own process group and
+ * lets go of the caller's descriptors, but for stderr: a pipe that the caller waits for must
  * not stay open because of us.
  *
  * Its process id is the one that others see as the holder's. Whoever ends that by a signal means
