@@ -366,7 +366,7 @@ enum pawl__admission pawl__guard_admits(struct pawl__node *node);
 enum pawl__admission pawl__guard_counts(struct pawl__node *node, uint64_t id);
 
 /* It is the same server as another one that was met before it. */
-bool pawl__guard_is_twin(const struct pawl__node *node);
+bool pawl__guard_is_twin(struct pawl__node *node);
 
 /* Why a node does not vote. */
 void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);

@@ -86,9 +86,14 @@ const struct pawl__node *pawl__guard_twin(const struct pawl__node *node)
     return NULL;
 }
 
-bool pawl__guard_is_twin(const struct pawl__node *node)
+bool pawl__guard_is_twin(struct pawl__node *node)
 {
+    struct pawl__server_identity identity;
+    const bool known = pawl__guard_identify(node, &identity);
     pthread_mutex_lock(&node->quorum->guard_mutex);
+    if (known) {
+        pawl__guard_meet(node, &identity);
+    }
     const bool twin = pawl__guard_twin(node) != NULL;
     pthread_mutex_unlock(&node->quorum->guard_mutex);
     return twin;

@@ -181,7 +181,10 @@ static void judge(struct pawl__ballot *ballot)
     }
     ballot->vote = vote_of(&ballot->request);
     note_trouble(ballot);
-    if (ballot->request.kind == PAWL__WANT_ACQUIRE && ballot->vote == PAWL__VOTE_YES) {
+    if (ballot->claims && ballot->vote == PAWL__VOTE_NO && pawl__guard_is_twin(ballot->node)) {
+        ballot->vote = PAWL__VOTE_BARRED; /* it may be by our own grant that it is busy */
+    }
+    if (ballot->claims && ballot->vote == PAWL__VOTE_YES) {
         const bool held = pawl__node_look(ballot->node, &hold, &lost);
         ballot->token = held ? hold.token : 0;
         if (!held) {

@@ -101,6 +101,26 @@ static void one_server_has_one_vote_without_the_guard(void **state)
     one_server_has_one_vote(PAWL_GUARD_OFF);
 }
 
+/* By the very same URL, so that what one of the names is granted makes the other one busy. */
+static void a_twin_is_named_to_the_first_try(void **state)
+{
+    (void)state;
+    const pawl_lock_options options = guarded(PAWL_GUARD_ENFORCE);
+    nodes_start(&nodes, 1, false);
+    for (size_t count = 2; count <= 3; count++) {
+        ours.count = count;
+        for (size_t i = 0; i < count; i++) {
+            char url[256];
+            snprintf(url, sizeof url, "%s?durable=1&lazy=1", server_url(nodes.servers[0]));
+            assert_ok(pawl_client_open(url, NULL, &ours.clients[i]));
+        }
+        assert_ok(pawl_lock_open_quorum(ours.clients, count, NAME, &options, &ours.lock));
+        assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_INVALID);
+        assert_non_null(strstr(pawl_last_error(), "is the same server as another one"));
+        party_close(&ours);
+    }
+}
+
 /* The others are a majority without it. */
 static void a_twin_is_named_also_if_it_does_no_harm(void **state)
 {
@@ -212,6 +232,7 @@ int main(void)
         TEST(one_server_has_one_vote_with_the_guard),
         TEST(one_server_has_one_vote_with_a_warning),
         TEST(one_server_has_one_vote_without_the_guard),
+        TEST(a_twin_is_named_to_the_first_try),
         TEST(a_twin_is_named_also_if_it_does_no_harm),
         TEST(a_first_try_looks_first),
         TEST(a_first_try_at_new_servers_says_how_long),
