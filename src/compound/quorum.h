@@ -70,7 +70,8 @@ struct pawl__standing_clock {
     int64_t looked_us;                /* when the last acquire that told was answered */
     int64_t jumped_us;                /* when it was found to have jumped; 0: it was not */
     int64_t by_us;                    /* by so much; 0: nobody knows */
-    bool untold;                      /* we have seen that, and the other servers do not know yet */
+    const struct pawl__node *rival; /* or this one's has, nobody can tell; NULL: it was this one */
+    bool untold;                    /* we have seen that, and the other servers do not know yet */
 };
 
 /* What is known of a run of a server. Guarded by the guard's mutex. */
@@ -390,8 +391,9 @@ void pawl__guard_watch_clock(
     struct pawl__node *node, const struct pawl__clock_sample *sample, bool aside);
 
 /* Its clock has jumped, which was found then: it does not vote until leases from before are over.
- * by_us 0: nobody knows by how much. */
-void pawl__guard_bar(struct pawl__node *node, int64_t jumped_us, int64_t by_us);
+ * by_us 0: nobody knows by how much. `rival`: or the clock of that one; NULL: no other. */
+void pawl__guard_bar(
+    struct pawl__node *node, int64_t jumped_us, int64_t by_us, const struct pawl__node *rival);
 
 /* quorum_review.c; no mutex held. */
 
