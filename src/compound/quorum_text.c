@@ -40,8 +40,8 @@ static void describe_silence(const struct pawl__ballot *ballot, char words[WORDS
     const bool known = ballot->trouble != NULL; /* it is away, and not slow */
     const int64_t waited_us = pawl__max64(ballot->panel->expired_us - ballot->asked_us, 0);
     const bool whole = waited_us * 4 >= ballot->node->quorum->node_timeout_us * 3;
-    snprintf(words, WORDS_SIZE, "no answer %s %lld ms%s%s%s%s", whole ? "within" : "in the last",
-        (long long)((waited_us + 500) / 1000), whole ? "" : " of the wait",
+    snprintf(words, WORDS_SIZE, "no answer %s %lld ms%s%s%s%s", whole ? "within" : "in the",
+        (long long)((waited_us + 500) / 1000), whole ? "" : " that were left",
         known ? " (before: " : "", known ? ballot->trouble : "", known ? ")" : "");
 }
 
