@@ -119,6 +119,24 @@ static void one_and_a_server_that_is_away(void **state)
     assert_ok(pawl_lock_release(ours.lock));
 }
 
+/* A lazy client is told so by its first question. */
+static void a_majority_that_does_not_let_us_in(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.node_timeout_ms = 1000;
+    occupy(0, 2, "CONFIG SET requirepass secret");
+    party_open(&ours, &nodes, "?durable=1&lazy=1", &options);
+    assert_status(pawl_lock_acquire(ours.lock, 20000), PAWL_DENIED);
+    assert_non_null(strstr(pawl_last_error(), "password"));
+    assert_non_null(strstr(pawl_last_error(), "refused by "));
+    assert_non_null(strstr(pawl_last_error(), server_url(nodes.servers[1])));
+    occupy(0, 1, "CONFIG SET requirepass ''");
+    assert_ok(pawl_lock_acquire(ours.lock, 20000));
+    assert_ok(pawl_lock_release(ours.lock));
+    occupy(1, 2, "CONFIG SET requirepass ''");
+}
+
 /* It passes, however many refuse. */
 static void servers_out_of_memory_are_waited_for(void **state)
 {
@@ -172,6 +190,7 @@ int main(void)
         TEST(a_token_counter_that_is_none),
         TEST(a_minority_does_no_harm),
         TEST(one_and_a_server_that_is_away),
+        TEST(a_majority_that_does_not_let_us_in),
         TEST(servers_out_of_memory_are_waited_for),
         TEST(busy_while_one_is_away),
         TEST(busy_at_two_of_two),
