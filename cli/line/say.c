@@ -150,14 +150,17 @@ int cli_exit_of(pawl_status status)
     return CLI_SOFTWARE;
 }
 
-/* The library has one status for every refusal, so its words have to do. */
+/* The library has one status for every refusal, so its words have to do. What each server of a
+ * quorum says is no verdict on the name. */
 static bool is_about_data(const char *sentence)
 {
+    const char *each = strstr(sentence, " servers are needed: ");
     static const char *const words[] = {" is not a lock", " is something else",
         " is not the file of this lock", " is not a plain file", " remove what lies there",
         " keeps the lock of another name", ", its token counter, "};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strstr(sentence, words[i]) != NULL) {
+        const char *found = strstr(sentence, words[i]);
+        if (found != NULL && (each == NULL || found < each)) {
             return true;
         }
     }

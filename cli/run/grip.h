@@ -16,7 +16,8 @@ struct run_grip {
     const struct run_link *link;
     pawl_client *clients[RUN_SERVERS_MAX];
     size_t client_count;
-    struct run_meeting *meeting; /* of several servers */
+    struct run_meeting *meeting; /* of several servers; and */
+    struct run_asking *asking;   /* of who holds it there; NULL: nobody has asked */
     pawl_lock *lock;             /* or */
     pawl_semaphore *semaphore;   /* and, while it is held, */
     pawl_permit permit;

@@ -4,8 +4,8 @@
  *
  * It sleeps in one place, run_keeper_pump(), on what the front says and on the library's callbacks,
  * which are dispatched there: nothing to guard, and no thread of ours but those that meet several
- * servers at once (meet.h). It has its own process group
- * and lets go of the caller's descriptors, but for stderr: a pipe that the caller waits for must
+ * servers at once (meet.h) or ask them who holds the lock (ask.h). It has its own process group and
+ * lets go of the caller's descriptors, but for stderr: a pipe that the caller waits for must
  * not stay open because of us.
  *
  * Its process id is the one that others see as the holder's. Whoever ends that by a signal means
@@ -115,14 +115,16 @@ static void detach(struct run_link *link)
     close_others(link->keeper_fd + 1, INT32_MAX);
 }
 
-/* Nothing is held: say why and go. */
+/* Nothing is held: say why and go. What one of several servers may have granted is taken back, and
+ * if it hangs nobody waits for that, so no reader of our stderr shall either. */
 static _Noreturn void fail(struct run_keeper *keeper, pawl_status status, const char *why)
 {
-    struct run_message message = {.word = RUN_FAILED,
-        .status =
-            keeper->options->server_count > 0 ? cli_exit_of(status) : cli_exit_for(status, why)};
+    struct run_message message = {.word = RUN_FAILED, .status = cli_exit_for(status, why)};
     snprintf(message.text, sizeof message.text, "%s", why);
     run_link_tell(keeper->link->keeper_fd, &message);
+    if (keeper->options->server_count > 0) {
+        dup2(STDIN_FILENO, STDERR_FILENO);
+    }
     run_grip_close(&keeper->grip);
     _exit(0);
 }

@@ -28,7 +28,7 @@ enum run_word {
     RUN_RESUME,
 };
 
-enum { RUN_TEXT_SIZE = 1536, RUN_LESS = 0x1f };
+enum { RUN_TEXT_SIZE = 1792, RUN_LESS = 0x1f };
 
 struct run_message {
     enum run_word word;

@@ -3,6 +3,7 @@
  * a thread may come back to it as long as the process lives. */
 #include "run/meet.h"
 
+#include "line/say.h"
 #include "run/link.h"
 
 #include <pthread.h>
@@ -12,9 +13,10 @@
 
 enum { GRACE_US = 50 * US_PER_MS }; /* for those behind a majority, at least */
 
-/* One server. Guarded by the meeting's mutex but for `url` and `meeting`, which do not change. */
+/* One server. Guarded by the meeting's mutex but for what does not change, down to `url`. */
 struct guest {
     struct run_meeting *meeting;
+    char shown[CLI_QUOTE_SIZE]; /* its URL without secrets and parameters */
     char *url;
     bool came;      /* the rest is known, */
     bool dismissed; /* or nobody wants to know it any more */
@@ -30,6 +32,7 @@ struct run_meeting {
     int64_t began_us;
     int64_t grace_end_us; /* RUN_NEVER: no majority yet */
     pthread_mutex_t mutex;
+    size_t opened; /* so many are enough, and it goes on without the others; 0: not yet */
     struct guest guests[RUN_SERVERS_MAX];
 };
 
@@ -46,6 +49,18 @@ static void on_log(pawl_log_level level, const char *message, void *arg)
     pthread_mutex_unlock(&meeting->mutex);
     if (!dismissed) {
         meeting->options.log(level, message, meeting->options.log_arg);
+    }
+}
+
+/* The lock can be had without it, but not without yet another. Mutex held. */
+static void tell_absence(const struct guest *guest, const char *why)
+{
+    const struct run_meeting *meeting = guest->meeting;
+    char text[RUN_TEXT_SIZE];
+    if (meeting->opened > 0 && !meeting->run->quiet) {
+        snprintf(text, sizeof text, "%s: %.*s; going on with %zu of %zu servers", guest->shown,
+            RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, why, meeting->opened, meeting->run->server_count);
+        meeting->options.log(PAWL_LOG_WARNING, text, meeting->options.log_arg);
     }
 }
 
@@ -68,6 +83,8 @@ static void *meet(void *arg)
         snprintf(guest->why, sizeof guest->why, "%s", pawl_last_error());
         guest->came = true;
         eventfd_write(meeting->wake_fd, 1);
+    } else if (status != PAWL_OK) {
+        tell_absence(guest, pawl_last_error());
     }
     pthread_mutex_unlock(&meeting->mutex);
     if (dismissed && status == PAWL_OK) {
@@ -80,6 +97,8 @@ static void *meet(void *arg)
 static void invite(struct guest *guest, const char *url)
 {
     pthread_t thread;
+    cli_quote(url, guest->shown);
+    guest->shown[strcspn(guest->shown, "?")] = '\0';
     guest->url = strdup(url);
     if (guest->url != NULL && pthread_create(&thread, NULL, meet, guest) == 0) {
         pthread_detach(thread);
@@ -89,6 +108,7 @@ static void invite(struct guest *guest, const char *url)
         explicit_bzero(guest->url, strlen(guest->url));
     }
     guest->status = PAWL_UNAVAILABLE;
+    snprintf(guest->why, sizeof guest->why, "no memory or thread to meet it");
     guest->came = true;
 }
 
@@ -155,25 +175,56 @@ static const struct guest *find_failed(const struct run_meeting *meeting)
     return NULL;
 }
 
+/* Of several URLs one is wrong, or one server does not let us in: which? */
+static void explain(const struct guest *guest, pawl_status status, char *why_out, size_t why_size)
+{
+    const struct run_meeting *meeting = guest->meeting;
+    snprintf(why_out, why_size, "--redlock, server %zu of %zu, %s: %.*s%s",
+        (size_t)(guest - meeting->guests) + 1, meeting->run->server_count, guest->shown,
+        RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 128, guest->why,
+        status == PAWL_INVALID ? "" : "; nothing is run until that is mended");
+}
+
+/* Who has not come gets a client that does not wait for it. Mutex held. */
+static pawl_status open_lazily(struct guest *guest, const char *url)
+{
+    pawl_client_options options = guest->meeting->options;
+    options.lazy = true;
+    if (guest->came) {
+        tell_absence(guest, guest->why);
+    }
+    const pawl_status status = pawl_client_open(url, &options, &guest->client);
+    if (status != PAWL_OK) {
+        snprintf(guest->why, sizeof guest->why, "%s", pawl_last_error());
+    }
+    return status;
+}
+
 pawl_status run_meeting_end(struct run_meeting *meeting, pawl_client *clients[RUN_SERVERS_MAX],
     size_t *count_out, char *why_out, size_t why_size)
 {
-    pawl_client_options lazy = meeting->options;
-    lazy.lazy = true;
+    const size_t count = meeting->run->server_count;
+    size_t opened = 0;
     pthread_mutex_lock(&meeting->mutex);
     const struct guest *failed = find_failed(meeting);
     pawl_status status = failed != NULL ? failed->status : PAWL_OK;
-    snprintf(why_out, why_size, "%s", failed != NULL ? failed->why : "");
-    for (size_t i = 0; i < meeting->run->server_count; i++) {
+    for (size_t i = 0; i < count; i++) {
+        opened += meeting->guests[i].client != NULL ? 1 : 0;
+    }
+    meeting->opened = opened > count / 2 ? opened : 0;
+    for (size_t i = 0; i < count; i++) {
         struct guest *guest = &meeting->guests[i];
         guest->dismissed = guest->client == NULL;
         if (guest->dismissed && status == PAWL_OK) {
-            status = pawl_client_open(meeting->run->servers[i], &lazy, &guest->client);
-            snprintf(why_out, why_size, "%s", status != PAWL_OK ? pawl_last_error() : "");
+            status = open_lazily(guest, meeting->run->servers[i]);
+            failed = status != PAWL_OK ? guest : NULL;
         }
         if (guest->client != NULL) {
             clients[(*count_out)++] = guest->client;
         }
+    }
+    if (failed != NULL) {
+        explain(failed, status, why_out, why_size);
     }
     pthread_mutex_unlock(&meeting->mutex);
     return status;

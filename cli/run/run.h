@@ -13,7 +13,8 @@
  *
  * Files: run.c (options), front.c with job.c (signals and stops), child.c (starting the
  * command), end.c with tree.c (ending it), keeper.c with wait.c, hold.c, grip.c (what
- * it holds) and meet.c (several servers), link.c (what the two say to each other), signals.c. */
+ * it holds), meet.c and ask.c (several servers), link.c (what the two say to each other),
+ * signals.c. */
 #ifndef PAWL_RUN_RUN_H
 #define PAWL_RUN_RUN_H
 

@@ -6,6 +6,7 @@
  * or for several of which too few can be reached or may vote, or if somebody's data has the name,
  * that is told once, on a terminal or not. */
 #include "line/say.h"
+#include "run/ask.h"
 #include "run/keeper.h"
 #include "text/duration.h"
 
@@ -77,35 +78,53 @@ static void describe(
         lease, RUN_LESS, queue, patience);
 }
 
-/* NULL: it is not known. Of several servers none is asked: one that is down would keep us. Permits
- * are nobody's. */
-static const pawl_entry *look(const struct run_keeper *keeper)
+static const pawl_entry *look_at_several(struct run_keeper *keeper, bool *data_out)
+{
+    struct run_grip *grip = &keeper->grip;
+    if (grip->asking == NULL) {
+        grip->asking = run_asking_new(grip->clients, grip->client_count, keeper->options->name);
+    }
+    return grip->asking != NULL ? run_asking_look(grip->asking, data_out) : NULL;
+}
+
+/* NULL: it is not known. `data_out`: because the name is none of a lock. Permits are nobody's. */
+static const pawl_entry *look_closely(struct run_keeper *keeper, bool *data_out)
 {
     static pawl_entry entry;
     const struct run_grip *grip = &keeper->grip;
+    *data_out = false;
+    if (grip->semaphore != NULL) {
+        return NULL;
+    }
+    if (keeper->options->server_count > 0) {
+        return look_at_several(keeper, data_out);
+    }
     entry.size = sizeof entry;
-    return keeper->options->server_count == 0 && grip->semaphore == NULL &&
-                   pawl_client_look(grip->clients[0], keeper->options->name, &entry) == PAWL_OK
-               ? &entry
-               : NULL;
+    const pawl_status status = pawl_client_look(grip->clients[0], keeper->options->name, &entry);
+    *data_out = cli_exit_for(status, pawl_last_error()) == CLI_DATA;
+    return status == PAWL_OK ? &entry : NULL;
+}
+
+static const pawl_entry *look(struct run_keeper *keeper)
+{
+    bool data = false;
+    return look_closely(keeper, &data);
 }
 
 /* Is it somebody's data that is in the way, as a hash of other fields? The scripts that acquire
  * take every hash for a lock. Somebody else's kind of lock may look like data, but then it expires.
  */
-static bool is_data(const struct run_keeper *keeper)
+static bool is_data(struct run_keeper *keeper)
 {
-    pawl_entry entry = {.size = sizeof entry};
     pawl_lock_info info = {.size = sizeof info};
     const struct run_grip *grip = &keeper->grip;
-    if (grip->in_files || grip->lock == NULL || keeper->options->server_count > 0) {
+    bool data = false;
+    if (grip->in_files || grip->lock == NULL) {
         return false;
     }
-    if (pawl_lock_inspect(grip->lock, &info) != PAWL_OK || !info.held || info.remaining_ms >= 0) {
-        return false;
-    }
-    const pawl_status status = pawl_client_look(grip->clients[0], keeper->options->name, &entry);
-    return cli_exit_for(status, pawl_last_error()) == CLI_DATA;
+    look_closely(keeper, &data);
+    return data && pawl_lock_inspect(grip->lock, &info) == PAWL_OK && info.held &&
+           info.remaining_ms < 0;
 }
 
 static void describe_data(const struct run_keeper *keeper, char *out, size_t size)
@@ -257,7 +276,8 @@ static int64_t wait_left_ms(const struct run_keeper *keeper)
 static bool is_temporary(const struct run_keeper *keeper, pawl_status status)
 {
     return status == PAWL_BUSY || (status == PAWL_UNAVAILABLE && !keeper->grip.in_files) ||
-           (status == PAWL_REFUSED && keeper->options->server_count > 0);
+           (status == PAWL_REFUSED && keeper->options->server_count > 0 &&
+               cli_exit_for(status, keeper->grip.why) != CLI_DATA);
 }
 
 static pawl_status try_and_wait(struct run_keeper *keeper)

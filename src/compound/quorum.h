@@ -51,14 +51,14 @@ struct pawl__ballot {
     enum pawl__vote vote;
     uint64_t token; /* of a grant */
     pawl_lock_info info;
-    char trouble[120]; /* the fault that the last answer was, if it was one; else "" */
+    char *trouble; /* the fault that the last answer was; NULL: it was none */
 };
 
 struct pawl__panel {
     pthread_mutex_t mutex;
     struct pawl__waiter waiter; /* of the caller that asks */
     int wake_fd;
-    int64_t expired_us; /* the deadline of the last wait, if it came undecided; 0: it did not */
+    int64_t expired_us; /* the deadline of the last wait, if it came too soon; 0: it did not */
     size_t count;
     struct pawl__ballot *ballots;
 };
@@ -70,7 +70,8 @@ struct pawl__standing_clock {
     int64_t looked_us;                /* when the last acquire that told was answered */
     int64_t jumped_us;                /* when it was found to have jumped; 0: it was not */
     int64_t by_us;                    /* by so much; 0: nobody knows */
-    bool untold;                      /* we have seen that, and the other servers do not know yet */
+    const struct pawl__node *rival; /* or this one's has, nobody can tell; NULL: it was this one */
+    bool untold;                    /* we have seen that, and the other servers do not know yet */
 };
 
 /* What is known of a run of a server. Guarded by the guard's mutex. */
@@ -170,6 +171,7 @@ struct pawl__quorum {
     bool turn_taken;
     bool contended;          /* by whoever has it, for a new hold */
     bool swept;              /* nothing of an old hold is left at the nodes */
+    bool hopeless;           /* asking again is no use; by whoever has the turn */
     struct pawl__list queue; /* callers of this process that want the turn, oldest first */
     uint64_t wave;           /* counts cancellations */
     uint64_t asking;         /* the handle's own acquires under way */
@@ -180,7 +182,7 @@ struct pawl__quorum {
     struct pawl__random random;
     int64_t heard_us;    /* when a majority last answered, or a hold last ended */
     pawl_status verdict; /* of the last claim */
-    char why[1400];      /* what it said if it was neither granted nor busy */
+    char why[1600];      /* what it said if it was neither granted nor busy */
 
     /* The worker's. */
     pthread_t worker;
@@ -238,8 +240,18 @@ void pawl__ballot_note(struct pawl__ballot *ballot, pawl_status status);
 void pawl__ballot_expire(struct pawl__ballot *ballot);
 void pawl__panel_expire(struct pawl__panel *panel);
 
-/* Read until the panel is decided, all have answered (`all`), or the deadline has come. */
-enum pawl__verdict_now pawl__panel_wait(struct pawl__panel *panel, bool all, int64_t deadline_us);
+enum pawl__patience {
+    PAWL__FOR_VERDICT, /* until the panel is decided */
+    PAWL__FOR_REASON,  /* and, if it has fallen, until it is known why */
+    PAWL__FOR_ALL      /* until all have answered */
+};
+
+/* Read for so long, or until the deadline has come. */
+enum pawl__verdict_now pawl__panel_wait(
+    struct pawl__panel *panel, enum pawl__patience patience, int64_t deadline_us);
+
+/* Why a claim has fallen; `stands_out`: what is still out cannot change it. */
+enum pawl__reason pawl__panel_reason(const struct pawl__panel *panel, bool *stands_out);
 
 /* Turn what was answered into votes; `open_out`: something is still out. */
 enum pawl__verdict_now pawl__panel_judge(struct pawl__panel *panel, bool *open_out);
@@ -355,7 +367,7 @@ enum pawl__admission pawl__guard_admits(struct pawl__node *node);
 enum pawl__admission pawl__guard_counts(struct pawl__node *node, uint64_t id);
 
 /* It is the same server as another one that was met before it. */
-bool pawl__guard_is_twin(const struct pawl__node *node);
+bool pawl__guard_is_twin(struct pawl__node *node);
 
 /* Why a node does not vote. */
 void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);
@@ -379,8 +391,9 @@ void pawl__guard_watch_clock(
     struct pawl__node *node, const struct pawl__clock_sample *sample, bool aside);
 
 /* Its clock has jumped, which was found then: it does not vote until leases from before are over.
- * by_us 0: nobody knows by how much. */
-void pawl__guard_bar(struct pawl__node *node, int64_t jumped_us, int64_t by_us);
+ * by_us 0: nobody knows by how much. `rival`: or the clock of that one; NULL: no other. */
+void pawl__guard_bar(
+    struct pawl__node *node, int64_t jumped_us, int64_t by_us, const struct pawl__node *rival);
 
 /* quorum_review.c; no mutex held. */
 
@@ -393,6 +406,10 @@ pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,
     const struct pawl__panel *panel, pawl_status status, const char *what);
 pawl_status pawl__quorum_fail(
     const struct pawl__quorum *quorum, pawl_status status, const char *words);
+
+/* So many refuse it for good that no majority is left: what the first of them says, and who. */
+pawl_status pawl__quorum_fail_refused(
+    const struct pawl__quorum *quorum, const struct pawl__panel *panel);
 
 /* How each node stands now. */
 void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size);

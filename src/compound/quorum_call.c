@@ -283,12 +283,6 @@ static pawl_status line_up(struct pawl__quorum *quorum, const struct pawl__quoru
     return status;
 }
 
-/* Whether asking again may help. */
-static bool may_help(pawl_status status)
-{
-    return status == PAWL_BUSY || status == PAWL_UNAVAILABLE || status == PAWL_REFUSED;
-}
-
 /* A round before the last moment. One that the limit cuts short proves nothing: then what the round
  * before it found out still stands. */
 static pawl_status ask_round(struct pawl__quorum *quorum, const struct pawl__quorum_wish *wish,
@@ -323,7 +317,7 @@ static pawl_status contend(
         const bool given_up = is_given_up(quorum, wish, now_us);
         const bool stop = is_canceled(quorum, wish);
         pthread_mutex_unlock(&quorum->mutex);
-        if (status == PAWL_OK || !may_help(status) || wish->wait_us == 0 ||
+        if (status == PAWL_OK || quorum->hopeless || wish->wait_us == 0 ||
             (!stop && (given_up || now_us >= wish->end_us))) {
             return status;
         }

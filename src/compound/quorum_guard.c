@@ -86,9 +86,14 @@ const struct pawl__node *pawl__guard_twin(const struct pawl__node *node)
     return NULL;
 }
 
-bool pawl__guard_is_twin(const struct pawl__node *node)
+bool pawl__guard_is_twin(struct pawl__node *node)
 {
+    struct pawl__server_identity identity;
+    const bool known = pawl__guard_identify(node, &identity);
     pthread_mutex_lock(&node->quorum->guard_mutex);
+    if (known) {
+        pawl__guard_meet(node, &identity);
+    }
     const bool twin = pawl__guard_twin(node) != NULL;
     pthread_mutex_unlock(&node->quorum->guard_mutex);
     return twin;
@@ -117,14 +122,16 @@ static bool is_jump_recent(const struct pawl__node *node, int64_t now_us)
 static void describe_jump(
     const struct pawl__node *node, long long seconds, const char *advice, char *out, size_t size)
 {
+    const struct pawl__standing_clock *clock = &node->standing.clock;
     char by[32] = "";
-    if (node->standing.clock.by_us != 0) {
-        snprintf(by, sizeof by, " by %+.1f s", (double)node->standing.clock.by_us / 1e6);
+    if (clock->by_us != 0) {
+        snprintf(by, sizeof by, " by %+.1f s", (double)clock->by_us / 1e6);
     }
     snprintf(out, size,
-        "has a clock that jumped%s and may have ended leases early, so it does not vote for %lld s "
-        "more%s",
-        by, seconds, advice);
+        "has a clock that jumped%s%s%s and may have ended leases early, so it does not vote for "
+        "%lld s more%s",
+        by, clock->rival != NULL ? ", unless it was that of " : "",
+        clock->rival != NULL ? clock->rival->where : "", seconds, advice);
 }
 
 /* Why it does not vote, and what to do about it. Guard's mutex held. */
@@ -147,7 +154,7 @@ static void describe(const struct pawl__node *node, bool advise, char *out, size
     } else if (is_jump_recent(node, now_us)) {
         describe_jump(node, seconds, advice, out, size);
     } else if (!standing->reviewed && are_too_few(node->quorum)) {
-        snprintf(out, size, "has answered, but too few others have");
+        snprintf(out, size, "has answered; whether it may vote can be checked when a majority has");
     } else if (!standing->reviewed) {
         snprintf(out, size, "is new here, and being looked at%s",
             advise ? "; ask again, or wait (wait_ms, or pawl run -w 5)" : "");
@@ -207,8 +214,8 @@ static void start_review(struct pawl__quorum *quorum)
 /* Told once for each run, and for each jump. Guard's mutex held. */
 static void tell(struct pawl__node *node, const char *consequence)
 {
-    char sentence[400];
-    char words[200];
+    char sentence[500];
+    char words[320];
     if (!node->standing.told) {
         node->standing.told = true;
         describe(node, false, words, sizeof words);
@@ -217,11 +224,13 @@ static void tell(struct pawl__node *node, const char *consequence)
     }
 }
 
-void pawl__guard_bar(struct pawl__node *node, int64_t jumped_us, int64_t by_us)
+void pawl__guard_bar(
+    struct pawl__node *node, int64_t jumped_us, int64_t by_us, const struct pawl__node *rival)
 {
     struct pawl__standing *standing = &node->standing;
     standing->clock.jumped_us = jumped_us;
     standing->clock.by_us = by_us;
+    standing->clock.rival = rival;
     standing->votes_us = pawl__max64(standing->votes_us, jumped_us + node->quorum->max_lease_us);
     standing->told = false;
     if (node->quorum->guard == PAWL_GUARD_ENFORCE) {
@@ -243,7 +252,7 @@ void pawl__guard_watch_clock(
         standing->clock.offset = found;
         standing->reviewed = false;
         standing->clock.untold = true;
-        pawl__guard_bar(node, pawl__now_us(), by_us);
+        pawl__guard_bar(node, pawl__now_us(), by_us, NULL);
     } else {
         standing->clock.offset = pawl__offset_narrowed(&standing->clock.offset, &found);
     }

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/fds.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define HOOK_US 10000 /* between two looks whether somebody has called a hook at last */
@@ -40,6 +39,7 @@ void pawl__panel_fini(struct pawl__panel *panel)
 {
     for (size_t i = 0; panel->ballots != NULL && i < panel->count; i++) {
         pawl__free(panel->ballots[i].request.error);
+        pawl__free(panel->ballots[i].trouble);
     }
     pawl__free(panel->ballots);
     pawl__fd_close(panel->wake_fd);
@@ -138,18 +138,28 @@ static enum pawl__vote vote_of(const struct pawl__request *request)
     case PAWL_LOST:
     case PAWL_DEADLOCK:
         return PAWL__VOTE_NO;
+    case PAWL_DENIED:
+    case PAWL_REFUSED:
+        return request->settled ? PAWL__VOTE_NEVER : PAWL__VOTE_SILENT;
     case PAWL_CANCELED:
     case PAWL_UNAVAILABLE:
-    case PAWL_DENIED:
     case PAWL_PROTOCOL:
     case PAWL_NO_MEMORY:
-    case PAWL_REFUSED:
     case PAWL_INVALID:
     case PAWL_MISUSE:
     case PAWL_UNSUPPORTED:
         break;
     }
     return PAWL__VOTE_SILENT;
+}
+
+/* A fault is remembered, for the case that the next question is not answered at all. */
+static void note_trouble(struct pawl__ballot *ballot)
+{
+    const bool fault = ballot->vote == PAWL__VOTE_SILENT || ballot->vote == PAWL__VOTE_NEVER;
+    pawl__free(ballot->trouble);
+    ballot->trouble =
+        fault && ballot->request.error != NULL ? pawl__strdup(ballot->request.error) : NULL;
 }
 
 static void judge_grant(struct pawl__ballot *ballot, enum pawl__admission admission)
@@ -170,9 +180,11 @@ static void judge(struct pawl__ballot *ballot)
         return;
     }
     ballot->vote = vote_of(&ballot->request);
-    const bool fault = ballot->vote == PAWL__VOTE_SILENT && ballot->request.error != NULL;
-    snprintf(ballot->trouble, sizeof ballot->trouble, "%s", fault ? ballot->request.error : "");
-    if (ballot->request.kind == PAWL__WANT_ACQUIRE && ballot->vote == PAWL__VOTE_YES) {
+    note_trouble(ballot);
+    if (ballot->claims && ballot->vote == PAWL__VOTE_NO && pawl__guard_is_twin(ballot->node)) {
+        ballot->vote = PAWL__VOTE_BARRED; /* it may be by our own grant that it is busy */
+    }
+    if (ballot->claims && ballot->vote == PAWL__VOTE_YES) {
         const bool held = pawl__node_look(ballot->node, &hold, &lost);
         ballot->token = held ? hold.token : 0;
         if (!held) {
@@ -199,6 +211,30 @@ enum pawl__verdict_now pawl__panel_judge(struct pawl__panel *panel, bool *open_o
     pawl__panel_votes(panel, votes);
     *open_out = pawl__votes_count(votes, panel->count, PAWL__VOTE_OPEN) > 0;
     return pawl__votes_judge(votes, panel->count);
+}
+
+static size_t count_twins(const struct pawl__panel *panel)
+{
+    size_t twins = 0;
+    for (size_t i = 0; i < panel->count; i++) {
+        const struct pawl__ballot *ballot = &panel->ballots[i];
+        const bool barred = ballot->vote == PAWL__VOTE_BARRED;
+        twins += barred && pawl__guard_is_twin(ballot->node) ? 1 : 0;
+    }
+    return twins;
+}
+
+enum pawl__reason pawl__panel_reason(const struct pawl__panel *panel, bool *stands_out)
+{
+    enum pawl__vote votes[PAWL__QUORUM_MAX];
+    const size_t twins = count_twins(panel);
+    for (size_t i = 0; i < panel->count; i++) {
+        const struct pawl__ballot *ballot = &panel->ballots[i];
+        const bool pending = ballot->vote == PAWL__VOTE_OPEN && ballot->pending;
+        votes[i] = pending ? PAWL__VOTE_BARRED : ballot->vote;
+    }
+    *stands_out = pawl__votes_reason_stands(votes, panel->count, twins);
+    return pawl__votes_reason(votes, panel->count, twins);
 }
 
 bool pawl__panel_is_pending(const struct pawl__panel *panel)
@@ -250,18 +286,31 @@ static void read_some(struct pawl__panel *panel, int64_t deadline_us)
     }
 }
 
-enum pawl__verdict_now pawl__panel_wait(struct pawl__panel *panel, bool all, int64_t deadline_us)
+static bool is_enough(
+    const struct pawl__panel *panel, enum pawl__verdict_now verdict, enum pawl__patience patience)
+{
+    bool stands = true;
+    if (patience == PAWL__FOR_REASON && verdict == PAWL__FALLEN) {
+        pawl__panel_reason(panel, &stands);
+    }
+    return patience != PAWL__FOR_ALL && verdict != PAWL__UNDECIDED && stands;
+}
+
+enum pawl__verdict_now pawl__panel_wait(
+    struct pawl__panel *panel, enum pawl__patience patience, int64_t deadline_us)
 {
     bool open = false;
     const bool attends = pawl__attends;
     enum pawl__verdict_now verdict = pawl__panel_judge(panel, &open);
     pawl__attends = true;
-    while (open && (all || verdict == PAWL__UNDECIDED) && pawl__now_us() < deadline_us) {
+    bool enough = is_enough(panel, verdict, patience);
+    while (open && !enough && pawl__now_us() < deadline_us) {
         read_some(panel, deadline_us);
         verdict = pawl__panel_judge(panel, &open);
+        enough = is_enough(panel, verdict, patience);
     }
     pawl__attends = attends;
-    panel->expired_us = open && verdict == PAWL__UNDECIDED ? deadline_us : 0;
+    panel->expired_us = open && !enough ? deadline_us : 0;
     return verdict;
 }
 

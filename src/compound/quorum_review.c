@@ -31,6 +31,8 @@ struct review {
     bool durable;
     bool suspect;      /* its clock differs from others' in another way than it did, */
     int64_t by_us;     /* by about so much */
+    size_t compared;   /* with so many, */
+    size_t rival;      /* the last of which is this one */
     int64_t jumped_us; /* it jumped so long ago, as far as anybody knows; < 0: it did not */
     int64_t age_us;    /* < 0: nobody has noted it */
     const struct pawl__node *twin;
@@ -166,8 +168,8 @@ static void compare_clocks(
 {
     struct review *review = &reviews[subject];
     const int64_t now_us = pawl__now_us();
-    size_t compared = 0;
     size_t differing = 0;
+    review->compared = 0;
     for (size_t i = 0; i < quorum->count; i++) {
         const struct pawl__clock_note *note = &review->notes[i];
         const struct pawl__offset noted = {
@@ -177,13 +179,14 @@ static void compare_clocks(
         if (noted.known && between.known && (review->clock.untold || !reviews[i].clock.untold)) {
             int64_t by_us = 0;
             const bool differs = pawl__offset_jumped(&noted, &between, &by_us);
-            compared++;
+            review->compared++;
+            review->rival = i;
             differing += differs ? 1 : 0;
             review->by_us = differs ? by_us : review->by_us;
         }
     }
-    review->suspect = review->wanted && (pawl__clock_is_suspect(differing, compared) ||
-                                            (review->clock.untold && compared == 0));
+    review->suspect = review->wanted && (pawl__clock_is_suspect(differing, review->compared) ||
+                                            (review->clock.untold && review->compared == 0));
 }
 
 /* When did it jump, as far as anybody knows? */
@@ -213,8 +216,17 @@ static void judge_clocks(struct pawl__quorum *quorum, struct review reviews[PAWL
     }
 }
 
+/* Of two that can only be compared with each other, both wait, and one of them for nothing. */
+static const struct pawl__node *find_rival(const struct pawl__quorum *quorum,
+    const struct review reviews[PAWL__QUORUM_MAX], const struct review *review)
+{
+    const bool alone = review->compared == 1 && reviews[review->rival].jumped_us >= 0;
+    return alone ? &quorum->nodes[review->rival] : NULL;
+}
+
 /* Guard's mutex held. */
-static void write_down_one(struct pawl__node *node, const struct review *review, int64_t now_us)
+static void write_down_one(struct pawl__node *node, const struct review *review,
+    const struct pawl__node *rival, int64_t now_us)
 {
     struct pawl__standing *standing = &node->standing;
     const int64_t max_lease_us = node->quorum->max_lease_us;
@@ -228,7 +240,7 @@ static void write_down_one(struct pawl__node *node, const struct review *review,
     if (standing->clock.untold) {
         standing->clock.untold = false;
     } else if (review->jumped_us >= 0 && review->jumped_us < max_lease_us) {
-        pawl__guard_bar(node, pawl__max64(now_us - review->jumped_us, 1), review->by_us);
+        pawl__guard_bar(node, pawl__max64(now_us - review->jumped_us, 1), review->by_us, rival);
     }
 }
 
@@ -240,7 +252,7 @@ static void write_down(struct pawl__quorum *quorum, const struct review reviews[
         struct pawl__node *node = &quorum->nodes[i];
         const struct review *review = &reviews[i];
         if (review->wanted && strcmp(node->standing.run_id, review->identity.run_id) == 0) {
-            write_down_one(node, review, now_us);
+            write_down_one(node, review, find_rival(quorum, reviews, review), now_us);
         }
     }
     pthread_mutex_unlock(&quorum->guard_mutex);

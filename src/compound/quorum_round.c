@@ -102,7 +102,7 @@ pawl_status pawl__round_let_go(struct pawl__quorum *quorum, uint64_t token, bool
     }
     pawl_status status = PAWL_OK;
     if (awaited) {
-        pawl__panel_wait(panel, false, pawl__later(pawl__now_us(), quorum->timeout_us));
+        pawl__panel_wait(panel, PAWL__FOR_VERDICT, pawl__later(pawl__now_us(), quorum->timeout_us));
         pawl__panel_votes(panel, votes);
         status = pawl__votes_release_status(votes, panel->count);
     }
@@ -181,7 +181,7 @@ static bool raise_tokens(struct pawl__quorum *quorum, int64_t limit_us, uint64_t
         }
     }
     const int64_t deadline_us = round_end(quorum, limit_us);
-    const bool raised = pawl__panel_wait(panel, false, deadline_us) == PAWL__CARRIED;
+    const bool raised = pawl__panel_wait(panel, PAWL__FOR_VERDICT, deadline_us) == PAWL__CARRIED;
     bring_back(panel);
     return raised;
 }
@@ -201,10 +201,11 @@ static bool agree_on_token(struct pawl__quorum *quorum, int64_t limit_us, uint64
 static enum pawl__verdict_now await_claim(struct pawl__quorum *quorum, int64_t limit_us)
 {
     struct pawl__panel *panel = &quorum->panel;
-    enum pawl__verdict_now verdict = pawl__panel_wait(panel, false, round_end(quorum, limit_us));
+    enum pawl__verdict_now verdict =
+        pawl__panel_wait(panel, PAWL__FOR_REASON, round_end(quorum, limit_us));
     if (verdict == PAWL__UNDECIDED && pawl__panel_is_pending(panel)) {
         const int64_t patience_us = pawl__later(pawl__now_us(), quorum->timeout_us);
-        verdict = pawl__panel_wait(panel, false, pawl__min64(patience_us, limit_us));
+        verdict = pawl__panel_wait(panel, PAWL__FOR_REASON, pawl__min64(patience_us, limit_us));
     }
     for (size_t i = 0; i < panel->count && verdict != PAWL__CARRIED; i++) {
         struct pawl__ballot *ballot = &panel->ballots[i];
@@ -214,33 +215,32 @@ static enum pawl__verdict_now await_claim(struct pawl__quorum *quorum, int64_t l
     return verdict;
 }
 
-static size_t count_twins(
-    const struct pawl__panel *panel, const enum pawl__vote votes[PAWL__QUORUM_MAX])
-{
-    size_t twins = 0;
-    for (size_t i = 0; i < panel->count; i++) {
-        const bool barred = votes[i] == PAWL__VOTE_BARRED;
-        twins += barred && pawl__guard_is_twin(panel->ballots[i].node) ? 1 : 0;
-    }
-    return twins;
-}
-
 static pawl_status not_claimed(struct pawl__quorum *quorum)
 {
+    static const char nobody[] = "no majority grants it";
     const struct pawl__panel *panel = &quorum->panel;
-    enum pawl__vote votes[PAWL__QUORUM_MAX];
-    pawl__panel_votes(panel, votes);
-    pawl_status status = pawl__votes_acquire_status(votes, panel->count, panel->expired_us != 0);
-    if (status != PAWL_BUSY &&
-        pawl__votes_lack_twins(votes, panel->count, count_twins(panel, votes))) {
-        status = PAWL_INVALID;
+    bool stands = false;
+    switch (pawl__panel_reason(panel, &stands)) {
+    case PAWL__REASON_BUSY:
+        return pawl__quorum_fail_votes(quorum, panel, PAWL_BUSY, nobody);
+    case PAWL__REASON_BARRED:
+        return pawl__quorum_fail_votes(quorum, panel, PAWL_REFUSED, nobody);
+    case PAWL__REASON_TWINS:
+        quorum->hopeless = true;
+        return pawl__quorum_fail_votes(quorum, panel, PAWL_INVALID, nobody);
+    case PAWL__REASON_REFUSED:
+        quorum->hopeless = true;
+        return pawl__quorum_fail_refused(quorum, panel);
+    case PAWL__REASON_SILENCE:
+        break;
     }
-    return pawl__quorum_fail_votes(quorum, panel, status, "no majority grants it");
+    return pawl__quorum_fail_votes(quorum, panel, PAWL_UNAVAILABLE, nobody);
 }
 
 pawl_status pawl__round_claim(struct pawl__quorum *quorum, int64_t limit_us, uint64_t *token_out)
 {
     struct pawl__panel *panel = &quorum->panel;
+    quorum->hopeless = false;
     pawl__panel_begin(panel);
     ask_all(quorum);
     pawl_status status = PAWL_OK;
@@ -281,7 +281,7 @@ pawl_status pawl__round_extend(struct pawl__quorum *quorum, int64_t lease_us)
     }
     const int64_t deadline_us = pawl__later(pawl__now_us(), quorum->timeout_us);
     pawl_status status = PAWL_OK;
-    if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
+    if (pawl__panel_wait(panel, PAWL__FOR_VERDICT, deadline_us) != PAWL__CARRIED) {
         status = PAWL_UNAVAILABLE;
         for (size_t i = 0; i < panel->count; i++) {
             const struct pawl__ballot *ballot = &panel->ballots[i];

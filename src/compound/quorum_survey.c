@@ -24,8 +24,8 @@ static pawl_status ask(struct pawl__quorum *quorum, struct pawl__panel *panel,
     const int64_t now_us = pawl__now_us();
     const int64_t deadline_us = pawl__later(now_us, quorum->timeout_us);
     pawl_status status = PAWL_OK;
-    pawl__panel_wait(panel, true, pawl__later(now_us, quorum->node_timeout_us));
-    if (pawl__panel_wait(panel, false, deadline_us) != PAWL__CARRIED) {
+    pawl__panel_wait(panel, PAWL__FOR_ALL, pawl__later(now_us, quorum->node_timeout_us));
+    if (pawl__panel_wait(panel, PAWL__FOR_VERDICT, deadline_us) != PAWL__CARRIED) {
         status = pawl__quorum_fail_votes(quorum, panel, PAWL_UNAVAILABLE, what);
     }
     pawl__panel_expire(panel);

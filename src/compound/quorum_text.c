@@ -7,38 +7,58 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_SIZE = 900, WORDS_SIZE = 200, NAME_SIZE = 128 };
+enum { TEXT_SIZE = 1280, WORDS_SIZE = 400, NAME_SIZE = 128 };
 
-/* What an answer is called in such a list. */
-static const char *word_for(const struct pawl__request *request)
+static const char *show_name(const struct pawl__quorum *quorum, char out[NAME_SIZE])
 {
+    return pawl__printable(quorum->name, strlen(quorum->name), out, NAME_SIZE);
+}
+
+/* What an answer is called in such a list, which begins with the lock's name. */
+static const char *word_for(const struct pawl__ballot *ballot)
+{
+    const struct pawl__request *request = &ballot->request;
+    char name[NAME_SIZE];
+    char start[NAME_SIZE + 16];
     if (request->status == PAWL_OK) {
         return request->kind == PAWL__WANT_ACQUIRE ? "granted" : "done";
     }
-    return request->error != NULL ? request->error : pawl_status_string(request->status);
+    if (request->error == NULL) {
+        return pawl_status_string(request->status);
+    }
+    snprintf(start, sizeof start, "lock '%s': ", show_name(ballot->node->quorum, name));
+    const bool named = strncmp(request->error, start, strlen(start)) == 0;
+    return request->error + (named ? strlen(start) : 0);
+}
+
+static void describe_silence(const struct pawl__ballot *ballot, char words[WORDS_SIZE])
+{
+    const bool known = ballot->trouble != NULL; /* it is away, and not slow */
+    const int64_t waited_us = pawl__max64(ballot->panel->expired_us - ballot->asked_us, 0);
+    const bool whole = waited_us * 4 >= ballot->node->quorum->node_timeout_us * 3;
+    snprintf(words, WORDS_SIZE, "no answer %s %lld ms%s%s%s%s", whole ? "within" : "in the",
+        (long long)((waited_us + 500) / 1000), whole ? "" : " that were left",
+        known ? " (before: " : "", known ? ballot->trouble : "", known ? ")" : "");
 }
 
 static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_SIZE])
 {
-    const bool known = ballot->trouble[0] != '\0'; /* it is away, and not slow */
-    if (ballot->apart) {                           /* it may still be out */
+    if (ballot->apart) { /* it may still be out */
         snprintf(words, WORDS_SIZE, "granted anew, but not counted yet");
         return;
     }
-    const int64_t waited_us = pawl__max64(ballot->panel->expired_us - ballot->asked_us, 0);
     switch (ballot->vote) {
     case PAWL__VOTE_OPEN:
         if (ballot->pending) {
             snprintf(words, WORDS_SIZE, "granted, but still being looked at");
         } else if (ballot->panel->expired_us == 0) {
-            snprintf(words, WORDS_SIZE, "not waited for");
+            snprintf(words, WORDS_SIZE, "had not answered yet when the others decided it");
         } else {
-            snprintf(words, WORDS_SIZE, "no answer within %lld ms%s%s%s",
-                (long long)((waited_us + 500) / 1000), known ? " (before: " : "", ballot->trouble,
-                known ? ")" : "");
+            describe_silence(ballot, words);
         }
         return;
     case PAWL__VOTE_BARRED:
@@ -47,17 +67,18 @@ static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_
     case PAWL__VOTE_YES:
     case PAWL__VOTE_NO:
     case PAWL__VOTE_SILENT:
+    case PAWL__VOTE_NEVER:
         break;
     }
-    snprintf(words, WORDS_SIZE, "%s", word_for(&ballot->request));
+    snprintf(words, WORDS_SIZE, "%s", word_for(ballot));
 }
 
-/* Add "where: words"; each node gets its share of the room. */
-static void add(char *out, size_t size, size_t count, const char *where, const char *words)
+/* Add "where: words". Each of the `left` nodes gets its share of the room, and what those before it
+ * have left of theirs. */
+static void add(char *out, size_t size, size_t left, const char *where, const char *words)
 {
     const size_t used = strlen(out);
-    const size_t share = size / count;
-    const size_t room = size - used < share ? size - used : share;
+    const size_t room = (size - used) / left;
     const char *between = used > 0 ? "; " : "";
     const int written = snprintf(out + used, room, "%s%s: %s", between, where, words);
     if (written > 0 && (size_t)written >= room && room > 4) {
@@ -69,9 +90,7 @@ pawl_status pawl__quorum_fail(
     const struct pawl__quorum *quorum, pawl_status status, const char *words)
 {
     char name[NAME_SIZE];
-    const char *text = quorum->name;
-    return pawl__fail(
-        status, "lock '%s': %s", pawl__printable(text, strlen(text), name, sizeof name), words);
+    return pawl__fail(status, "lock '%s': %s", show_name(quorum, name), words);
 }
 
 pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,
@@ -82,11 +101,32 @@ pawl_status pawl__quorum_fail_votes(const struct pawl__quorum *quorum,
     for (size_t i = 0; i < panel->count; i++) {
         char words[WORDS_SIZE];
         describe_ballot(&panel->ballots[i], words);
-        add(text, sizeof text, panel->count, panel->ballots[i].node->where, words);
+        add(text, sizeof text, panel->count - i, panel->ballots[i].node->where, words);
     }
     snprintf(all, sizeof all, "%s; %zu of %zu servers are needed: %s", what,
         pawl__majority(quorum->count), quorum->count, text);
     return pawl__quorum_fail(quorum, status, all);
+}
+
+pawl_status pawl__quorum_fail_refused(
+    const struct pawl__quorum *quorum, const struct pawl__panel *panel)
+{
+    const struct pawl__ballot *first = NULL;
+    char name[NAME_SIZE];
+    char who[TEXT_SIZE] = "";
+    for (size_t i = 0; i < panel->count; i++) {
+        const struct pawl__ballot *ballot = &panel->ballots[i];
+        const size_t used = strlen(who);
+        if (ballot->vote == PAWL__VOTE_NEVER) {
+            snprintf(
+                who + used, sizeof who - used, "%s%s", used > 0 ? ", " : "", ballot->node->where);
+            first = first != NULL ? first : ballot;
+        }
+    }
+    assert(first != NULL); /* or it would not have fallen for that */
+    return pawl__fail(first->request.status,
+        "lock '%s': %s; refused by %s, and %zu of %zu servers are needed", show_name(quorum, name),
+        word_for(first), who, pawl__majority(quorum->count), quorum->count);
 }
 
 void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size)
@@ -96,7 +136,7 @@ void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size)
         struct pawl__node_hold hold;
         bool lost = false;
         const bool held = pawl__node_look(&quorum->nodes[i], &hold, &lost);
-        add(out, size, quorum->count, quorum->nodes[i].where,
+        add(out, size, quorum->count - i, quorum->nodes[i].where,
             held && pawl__part_is(&quorum->nodes[i], hold.id) ? "held"
             : held                                            ? "granted anew, not counted yet"
             : lost                                            ? "lost"

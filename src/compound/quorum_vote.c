@@ -36,24 +36,39 @@ enum pawl__verdict_now pawl__votes_judge(const enum pawl__vote votes[], size_t c
     return yes + open >= pawl__majority(count) ? PAWL__UNDECIDED : PAWL__FALLEN;
 }
 
-pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t count, bool waited)
+enum pawl__reason pawl__votes_reason(const enum pawl__vote votes[], size_t count, size_t twins)
 {
-    const size_t open = waited ? 0 : pawl__votes_count(votes, count, PAWL__VOTE_OPEN);
+    const size_t majority = pawl__majority(count);
     const size_t barred = pawl__votes_count(votes, count, PAWL__VOTE_BARRED);
     const size_t answered = pawl__votes_count(votes, count, PAWL__VOTE_YES) +
                             pawl__votes_count(votes, count, PAWL__VOTE_NO);
-    if (answered >= pawl__majority(count)) {
-        return PAWL_BUSY;
+    if (count - pawl__votes_count(votes, count, PAWL__VOTE_NEVER) < majority) {
+        return PAWL__REASON_REFUSED;
+    }
+    if (answered >= majority) {
+        return PAWL__REASON_BUSY;
+    }
+    if (barred == 0 || answered + barred < majority) {
+        return PAWL__REASON_SILENCE;
     }
     /* Had the barred ones been allowed to, a majority might have said yes. */
-    return barred > 0 && answered + open + barred >= pawl__majority(count) ? PAWL_REFUSED
-                                                                           : PAWL_UNAVAILABLE;
+    return answered + barred - twins < majority ? PAWL__REASON_TWINS : PAWL__REASON_BARRED;
 }
 
-bool pawl__votes_lack_twins(const enum pawl__vote votes[], size_t count, size_t twins)
+bool pawl__votes_reason_stands(const enum pawl__vote votes[], size_t count, size_t twins)
 {
-    const size_t known = count - pawl__votes_count(votes, count, PAWL__VOTE_SILENT);
-    return known >= pawl__majority(count) && known - twins < pawl__majority(count);
+    static const enum pawl__vote may_be[] = {PAWL__VOTE_NO, PAWL__VOTE_NEVER};
+    const enum pawl__reason reason = pawl__votes_reason(votes, count, twins);
+    for (size_t i = 0; i < sizeof may_be / sizeof may_be[0]; i++) {
+        enum pawl__vote then[PAWL__QUORUM_MAX];
+        for (size_t at = 0; at < count; at++) {
+            then[at] = votes[at] == PAWL__VOTE_OPEN ? may_be[i] : votes[at];
+        }
+        if (pawl__votes_reason(then, count, twins) != reason) {
+            return false;
+        }
+    }
+    return true;
 }
 
 pawl_status pawl__votes_release_status(const enum pawl__vote votes[], size_t count)

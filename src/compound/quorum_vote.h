@@ -22,6 +22,7 @@ enum pawl__vote {
     PAWL__VOTE_YES,    /* granted, released, extended: what was asked */
     PAWL__VOTE_NO,     /* an answer, but not that: held elsewhere; for a release: gone */
     PAWL__VOTE_SILENT, /* a fault, or no answer in time */
+    PAWL__VOTE_NEVER,  /* refused in a way that waiting does not mend: the name is something else */
     PAWL__VOTE_BARRED  /* not asked: it has restarted, and may have forgotten what it granted */
 };
 
@@ -35,15 +36,21 @@ size_t pawl__majority(size_t count);
 size_t pawl__votes_count(const enum pawl__vote votes[], size_t count, enum pawl__vote which);
 enum pawl__verdict_now pawl__votes_judge(const enum pawl__vote votes[], size_t count);
 
-/* What an acquire without a majority says. BUSY: a majority has answered, so the lock is held
- * elsewhere or contested. REFUSED: without the barred ones there can be no majority. UNAVAILABLE:
- * too few have answered. `waited`: those that are open still were waited for, in vain; otherwise
- * it was decided without them, and they might have said yes. */
-pawl_status pawl__votes_acquire_status(const enum pawl__vote votes[], size_t count, bool waited);
+/* Why an acquire has no majority. */
+enum pawl__reason {
+    PAWL__REASON_BUSY,    /* a majority has answered: the lock is held elsewhere, or contested */
+    PAWL__REASON_SILENCE, /* too few have answered */
+    PAWL__REASON_BARRED,  /* without the barred ones there can be none, for now */
+    PAWL__REASON_TWINS,   /* without servers that are named twice there can be none, ever */
+    PAWL__REASON_REFUSED  /* nor without those that refuse it for good */
+};
 
-/* Some of the barred ones are servers that are named twice, and only for that there is no majority,
- * as far as is known: who has not answered might have said yes. Waiting does not help. */
-bool pawl__votes_lack_twins(const enum pawl__vote votes[], size_t count, size_t twins);
+/* Those that are open were waited for, in vain. `twins`: so many of the barred ones are servers
+ * that are named twice. */
+enum pawl__reason pawl__votes_reason(const enum pawl__vote votes[], size_t count, size_t twins);
+
+/* Those that are open could not change it, whatever they said. */
+bool pawl__votes_reason_stands(const enum pawl__vote votes[], size_t count, size_t twins);
 
 /* What a release says, by what the servers said that had granted it: OK if a majority held until
  * then, LOST if that is ruled out, UNAVAILABLE if too few have answered. */

@@ -441,6 +441,7 @@ static void no_answer(
     struct pawl__request *request = tenure->request;
     bool once = is_try(request) && op->answer == PAWL__FAILED;
     if (once || !op->again || now_us >= request->end_us) {
+        request->settled = !op->again;
         pawl__claim_end(machine, request, op->status, pawl__take_error(op), now_us);
         return;
     }

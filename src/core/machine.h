@@ -113,9 +113,10 @@ struct pawl__request {
     enum pawl__phase phase : 8;
     pawl_status status : 8;
     bool finished;
-    bool fresh; /* its own call has not returned to the driver yet: needs no nudge */
-    bool stood; /* in line behind another caller, before its turn came */
-    bool kept;  /* the driver's: see struct pawl__async */
+    bool fresh;       /* its own call has not returned to the driver yet: needs no nudge */
+    bool stood : 1;   /* in line behind another caller, before its turn came */
+    bool settled : 1; /* acquire: it has failed, and would fail again */
+    bool kept;        /* the driver's: see struct pawl__async */
     enum pawl__tally_verb verb : 8; /* tally: what is wanted, as in struct pawl__tally_ask */
     struct pawl__handle *handle;
     union {

@@ -170,6 +170,21 @@ static void secrets_are_found_in_sentences(void **state)
     assert_found("not password=secret but", "secret");
 }
 
+/* What one server of several says of the name does not make the whole a matter of data. */
+static void refusals_are_told_apart(void **state)
+{
+    (void)state;
+    assert_int_equal(cli_exit_for(PAWL_REFUSED, "lock 'a': the key exists and is not a lock of "
+                                                "this kind; refused by a, b, and 2 of 3 servers "
+                                                "are needed"),
+        CLI_DATA);
+    assert_int_equal(cli_exit_for(PAWL_REFUSED, "lock 'a': no majority grants it; 2 of 3 servers "
+                                                "are needed: redis://a: the key exists and is not "
+                                                "a lock of this kind; redis://b: has restarted"),
+        CLI_UNAVAILABLE);
+    assert_int_equal(cli_exit_for(PAWL_BUSY, "'a' is not a lock"), CLI_BUSY);
+}
+
 static void columns_are_counted(void **state)
 {
     (void)state;
@@ -518,6 +533,7 @@ int main(void)
         cmocka_unit_test(quotes_are_as_safe),
         cmocka_unit_test(secrets_are_wiped),
         cmocka_unit_test(secrets_are_found_in_sentences),
+        cmocka_unit_test(refusals_are_told_apart),
         cmocka_unit_test(columns_are_counted),
         cmocka_unit_test(text_is_cut_between_characters),
         cmocka_unit_test(text_is_wrapped_at_spaces),

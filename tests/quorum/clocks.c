@@ -519,6 +519,9 @@ static void with_two_both_wait(void **state)
     assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_REFUSED);
     assert_names_the_clock(1);
     assert_names_the_clock(2);
+    const char *rival = strstr(pawl_last_error(), "unless it was that of ");
+    assert_non_null(rival);
+    assert_non_null(strstr(rival + 1, "unless it was that of "));
     assert_ok(pawl_lock_acquire(ours.lock, 10000));
     assert_ok(pawl_lock_release(ours.lock));
     server_resume(nodes.servers[0]);

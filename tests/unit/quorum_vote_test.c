@@ -13,6 +13,7 @@
 #define Y PAWL__VOTE_YES
 #define N PAWL__VOTE_NO
 #define S PAWL__VOTE_SILENT
+#define X PAWL__VOTE_NEVER
 #define B PAWL__VOTE_BARRED
 
 /* 3, 4, 5, 6 servers survive 1, 1, 2, 2 failures. */
@@ -52,44 +53,60 @@ static void decided_no_later_than_possible(void **state)
     }
 }
 
-static void what_a_fallen_claim_says(void **state)
+static void why_a_claim_has_fallen(void **state)
 {
     (void)state;
     static const struct {
         enum pawl__vote votes[3];
-        bool waited;
-        pawl_status status;
+        bool stands; /* whatever the open one says */
+        enum pawl__reason reason;
     } cases[] = {
-        {{N, N, O}, false, PAWL_BUSY},
-        {{Y, N, S}, true, PAWL_BUSY}, /* contested: a majority has answered */
-        {{N, S, S}, true, PAWL_UNAVAILABLE},
-        {{Y, O, O}, true, PAWL_UNAVAILABLE},
-        {{Y, B, B}, false, PAWL_REFUSED},
-        {{B, B, B}, false, PAWL_REFUSED},
-        {{B, S, S}, true, PAWL_UNAVAILABLE}, /* not for the guard's sake */
-        {{N, N, B}, false, PAWL_BUSY},
-        {{B, S, O}, true, PAWL_UNAVAILABLE},
-        {{B, S, O}, false, PAWL_REFUSED}, /* nobody has waited for the last one */
-        {{S, S, O}, false, PAWL_UNAVAILABLE},
+        {{N, N, O}, true, PAWL__REASON_BUSY},
+        {{Y, N, S}, true, PAWL__REASON_BUSY}, /* contested: a majority has answered */
+        {{N, S, O}, false, PAWL__REASON_SILENCE},
+        {{N, S, S}, true, PAWL__REASON_SILENCE},
+        {{Y, O, O}, false, PAWL__REASON_SILENCE},
+        {{Y, B, B}, true, PAWL__REASON_BARRED},
+        {{B, B, B}, true, PAWL__REASON_BARRED},
+        {{B, S, S}, true, PAWL__REASON_SILENCE}, /* not for the guard's sake */
+        {{N, N, B}, true, PAWL__REASON_BUSY},
+        {{B, S, O}, false, PAWL__REASON_SILENCE},
+        {{S, S, O}, true, PAWL__REASON_SILENCE},
+        {{X, X, O}, true, PAWL__REASON_REFUSED},
+        {{X, S, O}, false, PAWL__REASON_SILENCE}, /* it may refuse it, too */
+        {{X, S, S}, true, PAWL__REASON_SILENCE},
+        {{X, B, S}, true, PAWL__REASON_SILENCE},
+        {{X, B, B}, true, PAWL__REASON_BARRED},
+        {{X, N, Y}, true, PAWL__REASON_BUSY},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(
-            pawl__votes_acquire_status(cases[i].votes, 3, cases[i].waited), cases[i].status);
+        assert_int_equal(pawl__votes_reason(cases[i].votes, 3, 0), cases[i].reason);
+        assert_int_equal(pawl__votes_reason_stands(cases[i].votes, 3, 0), cases[i].stands);
     }
 }
 
 static void only_twins_are_missing(void **state)
 {
     (void)state;
-    static const enum pawl__vote one_of_two[] = {Y, B, S};
-    assert_true(pawl__votes_lack_twins(one_of_two, 3, 1));
-    assert_false(pawl__votes_lack_twins(one_of_two, 3, 0)); /* it has restarted: that passes */
-    static const enum pawl__vote silence[] = {Y, B, S, S, S};
-    assert_false(pawl__votes_lack_twins(silence, 5, 1)); /* too few have answered in any case */
-    static const enum pawl__vote restarted[] = {Y, Y, B, S, B};
-    assert_false(pawl__votes_lack_twins(restarted, 5, 1)); /* the other barred one will do */
-    static const enum pawl__vote three_of_one[] = {Y, B, B, Y, S};
-    assert_true(pawl__votes_lack_twins(three_of_one, 5, 2));
+    static const struct {
+        enum pawl__vote votes[5];
+        size_t count, twins;
+        enum pawl__reason reason;
+    } cases[] = {
+        {{Y, B, S}, 3, 1, PAWL__REASON_TWINS},
+        {{Y, B, S}, 3, 0, PAWL__REASON_BARRED},        /* it has restarted: that passes */
+        {{Y, B, S, S, S}, 5, 1, PAWL__REASON_SILENCE}, /* too few have answered in any case */
+        {{Y, Y, B, S, B}, 5, 1, PAWL__REASON_BARRED},  /* the other barred one will do */
+        {{Y, B, B, Y, S}, 5, 2, PAWL__REASON_TWINS},
+        {{Y, B, X}, 3, 1, PAWL__REASON_TWINS},
+        {{N, N, B}, 3, 1, PAWL__REASON_BUSY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(
+            pawl__votes_reason(cases[i].votes, cases[i].count, cases[i].twins), cases[i].reason);
+    }
+    static const enum pawl__vote open[] = {B, B, O};
+    assert_false(pawl__votes_reason_stands(open, 3, 1)); /* it and the first would do */
 }
 
 static void what_a_release_says(void **state)
@@ -188,7 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_2x_plus_1_x_may_fail),
         cmocka_unit_test(decided_no_later_than_possible),
-        cmocka_unit_test(what_a_fallen_claim_says),
+        cmocka_unit_test(why_a_claim_has_fallen),
         cmocka_unit_test(only_twins_are_missing),
         cmocka_unit_test(what_a_release_says),
         cmocka_unit_test(valid_until_the_majority_is_gone),

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who holds the lock of several servers, by the word of a majority; ask.h says how.
+ *
+ * Every server knows the holder by another owner string, but by the same host and process. Somebody
+ * who only contends may have it at one server for a moment, so one server's word is not enough. */
+#include "run/ask.h"
+
+#include "line/say.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { MOMENT_US = 250 * US_PER_MS };
+
+/* One server; guarded by the mutex, but for `entry` and `status` while it is asked. */
+struct witness {
+    struct run_asking *asking;
+    pawl_client *client;
+    bool asked;    /* a thread is with it */
+    bool answered; /* since the last look began: the rest is known */
+    pawl_status status;
+    bool data; /* the name is none of a lock there */
+    pawl_entry entry;
+};
+
+struct run_asking {
+    const char *name;
+    size_t count;
+    pthread_mutex_t mutex;
+    pthread_cond_t answer;
+    struct witness witnesses[];
+};
+
+struct run_asking *run_asking_new(pawl_client *const clients[], size_t count, const char *name)
+{
+    struct run_asking *asking = calloc(1, sizeof *asking + count * sizeof asking->witnesses[0]);
+    pthread_condattr_t attributes;
+    if (asking == NULL) {
+        return NULL;
+    }
+    asking->name = name;
+    asking->count = count;
+    pthread_mutex_init(&asking->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&asking->answer, &attributes);
+    for (size_t i = 0; i < count; i++) {
+        asking->witnesses[i].asking = asking;
+        asking->witnesses[i].client = clients[i];
+    }
+    return asking;
+}
+
+/* ===== The threads ===== */
+
+static void *look(void *arg)
+{
+    struct witness *witness = arg;
+    struct run_asking *asking = witness->asking;
+    witness->entry.size = sizeof witness->entry;
+    witness->status = pawl_client_look(witness->client, asking->name, &witness->entry);
+    witness->data = cli_exit_for(witness->status, pawl_last_error()) == CLI_DATA;
+    pthread_mutex_lock(&asking->mutex);
+    witness->asked = false;
+    witness->answered = true;
+    pthread_cond_signal(&asking->answer);
+    pthread_mutex_unlock(&asking->mutex);
+    return NULL;
+}
+
+/* Mutex held. */
+static void ask(struct witness *witness)
+{
+    pthread_t thread;
+    witness->answered = false;
+    if (!witness->asked && pthread_create(&thread, NULL, look, witness) == 0) {
+        pthread_detach(thread);
+        witness->asked = true;
+    }
+}
+
+/* ===== The keeper; mutex held ===== */
+
+static bool holds(const struct witness *witness)
+{
+    return witness->answered && witness->status == PAWL_OK && witness->entry.held;
+}
+
+/* Strangers are taken for the same: nobody knows more of them. */
+static bool is_same(const pawl_entry *one, const pawl_entry *other)
+{
+    return one->pid == other->pid && strcmp(one->host, other->host) == 0;
+}
+
+/* Whom a majority names; NULL: nobody. */
+static const pawl_entry *find_holder(const struct run_asking *asking)
+{
+    for (size_t i = 0; i < asking->count; i++) {
+        const struct witness *witness = &asking->witnesses[i];
+        size_t agreed = 0;
+        for (size_t other = 0; holds(witness) && other < asking->count; other++) {
+            const struct witness *second = &asking->witnesses[other];
+            agreed += holds(second) && is_same(&witness->entry, &second->entry) ? 1 : 0;
+        }
+        if (agreed > asking->count / 2) {
+            return &witness->entry;
+        }
+    }
+    return NULL;
+}
+
+static bool is_data(const struct run_asking *asking)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < asking->count; i++) {
+        found += asking->witnesses[i].answered && asking->witnesses[i].data ? 1 : 0;
+    }
+    return found > asking->count / 2;
+}
+
+static bool is_anybody_asked(const struct run_asking *asking)
+{
+    for (size_t i = 0; i < asking->count; i++) {
+        if (asking->witnesses[i].asked) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* pthread_cond_timedwait() does not know the clock of run_now_us(). */
+static struct timespec moment_end(void)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += (long)MOMENT_US * NS_PER_US;
+    if (end.tv_nsec >= (long)US_PER_S * NS_PER_US) {
+        end.tv_nsec -= (long)US_PER_S * NS_PER_US;
+        end.tv_sec++;
+    }
+    return end;
+}
+
+const pawl_entry *run_asking_look(struct run_asking *asking, bool *data_out)
+{
+    const struct timespec end = moment_end();
+    int late = 0;
+    pthread_mutex_lock(&asking->mutex);
+    for (size_t i = 0; i < asking->count; i++) {
+        ask(&asking->witnesses[i]);
+    }
+    const pawl_entry *entry = NULL;
+    while (entry == NULL && !is_data(asking) && is_anybody_asked(asking) && late != ETIMEDOUT) {
+        late = pthread_cond_timedwait(&asking->answer, &asking->mutex, &end);
+        entry = find_holder(asking);
+    }
+    *data_out = is_data(asking);
+    pthread_mutex_unlock(&asking->mutex);
+    return entry;
+}
+
+void run_asking_end(struct run_asking *asking)
+{
+    if (asking == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&asking->mutex);
+    while (is_anybody_asked(asking)) {
+        pthread_cond_wait(&asking->answer, &asking->mutex);
+    }
+    pthread_mutex_unlock(&asking->mutex);
+}
