@@ -133,6 +133,9 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
 static void enter_instead(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
+    if (request->tenure != NULL) {
+        pawl__party_reenters(request);
+    }
     leave_tenure(machine, request, now_us);
     pawl__hold_enter(machine, tenure, request, now_us);
 }
@@ -236,15 +239,15 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
                                              name->traffic->silent_us == PAWL__NEVER);
 }
 
-static void begin(struct pawl__machine *machine, struct pawl__name *name,
-    struct pawl__request *request, int64_t now_us)
+struct pawl__tenure *pawl__claim_enter(struct pawl__machine *machine, struct pawl__request *request)
 {
+    struct pawl__name *name = request->handle->name;
     const bool crowds = pawl__claims_alone(pawl__name_family(name), request->handle->terms->kind);
     const bool able = !crowds || pawl__traffic_make(name) != NULL;
     struct pawl__tenure *tenure = able ? pawl__claim_tenure(machine, request) : NULL;
     if (tenure == NULL) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
-        return;
+        return NULL;
     }
     tenure->request = request;
     pawl__tenure_number(machine, tenure);
@@ -253,7 +256,15 @@ static void begin(struct pawl__machine *machine, struct pawl__name *name,
     } else {
         name->active = tenure;
     }
-    pawl__claim_ask(machine, tenure, now_us);
+    return tenure;
+}
+
+static void begin(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__tenure *tenure = pawl__claim_enter(machine, request);
+    if (tenure != NULL) {
+        pawl__claim_ask(machine, tenure, now_us);
+    }
 }
 
 /* Get in line; its turn comes at the end of this step, if nobody else is here. A name at rest has
@@ -272,7 +283,7 @@ static void join(struct pawl__machine *machine, struct pawl__name *name,
     pawl__timer_set(&machine->timers, &request->timer, due_us);
     request->tenure = NULL;
     if (alone) {
-        begin(machine, name, request, now_us);
+        begin(machine, request, now_us);
     } else {
         enqueue(name, request);
         pawl__touch(machine, name);
@@ -324,7 +335,7 @@ void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, in
             stand_back(machine, name);
             return;
         }
-        begin(machine, name, pawl__claim_next(name), now_us);
+        begin(machine, pawl__claim_next(name), now_us);
     }
 }
 

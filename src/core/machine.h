@@ -173,6 +173,7 @@ struct pawl__party {
     const struct pawl__request *culprit; /* and because of whom */
     bool over;                           /* one has failed, so all have */
     bool moving;                         /* turns are being taken just now */
+    bool asked;                          /* and not judged yet */
     bool listed;                         /* to be looked at */
 };
 

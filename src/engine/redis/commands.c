@@ -139,6 +139,33 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
     return finish(out, write_tokens(at, op));
 }
 
+/* What acquire_all.lua calls a lock. */
+static char letter_of(const struct pawl__op *op)
+{
+    const enum pawl__family family = op->place->family;
+    return family == PAWL__FAMILY_PLAIN    ? 'p'
+           : family != PAWL__FAMILY_SHARED ? 'm'
+           : op->as == PAWL_WRITE          ? 'w'
+                                           : 'r';
+}
+
+/* A letter for each of them, or one if all are mutexes. */
+static char *write_letters(char *at, const struct pawl__op *ops)
+{
+    char letters[PAWL__JOINT_MAX];
+    uint32_t size = 0;
+    bool same = true;
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        letters[size] = letter_of(op);
+        same = same && letters[size] == 'm';
+        size++;
+    }
+    size = same ? 1 : size;
+    at = write_key_size(at, size);
+    at = write_bytes(at, letters, size);
+    return write_bytes(at, "\r\n", 2);
+}
+
 /* Several that are one; see acquire_all.lua. */
 __attribute__((noinline)) static bool put_acquires(const struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole)
@@ -146,28 +173,34 @@ __attribute__((noinline)) static bool put_acquires(const struct pawl__commands *
     const struct pawl__script *script = &pawl__script_acquire_all;
     struct pawl__script_head head;
     uint32_t count = 0;
+    uint32_t readers = 0;
     size_t size = REST_SIZE_MAX;
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         count++;
-        size += rest_size(pawl__redis_place_of(op->place), 2);
+        readers += letter_of(op) == 'r' ? 1 : 0;
+        size += rest_size(pawl__redis_place_of(op->place), 3);
     }
     assert(count <= PAWL__JOINT_MAX);
-    head_init(&head, script, 2 * count, 2 + 3 * count);
+    head_init(&head, script, 2 * count, 3 + 3 * count + readers);
     char *at = begin(out, &head, script, whole, size);
     if (at == NULL) {
         return false;
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-        at = write_key(at, place, KEY_TOKEN);
+        at = write_key(at, place, letter_of(op) == 'p' ? KEY_LOCK : KEY_TOKEN);
         at = write_key(at, place, KEY_LOCK);
     }
     at = write_number(at, commands->token_ttl_s);
     at = write_number(at, commands->token_floor);
+    at = write_letters(at, ops);
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         at = write_owner(at, commands, op->id);
         at = write_lease(at, op->lease_us);
         at = write_number(at, op->tokens > 0 ? op->tokens : 1);
+    }
+    for (const struct pawl__op *op = ops; op != NULL && readers > 0; op = op->next) {
+        at = letter_of(op) == 'r' ? write_key(at, pawl__redis_place_of(op->place), KEY_STEM) : at;
     }
     return finish(out, at);
 }
@@ -305,9 +338,6 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
 {
     switch (ops->kind) {
     case PAWL__OP_ACQUIRE:
-        if (ops->next != NULL) {
-            return put_acquires(commands, out, ops, whole);
-        }
         return atomic_load_explicit(&ops->place->clocked, memory_order_relaxed)
                    ? put_acquire_clocked(commands, out, ops, whole)
                    : put_acquire(commands, out, ops, whole);
@@ -340,6 +370,9 @@ bool pawl__command_put(struct pawl__commands *commands, struct pawl__buffer *out
     const struct pawl__op *ops, bool whole)
 {
     const enum pawl__family family = ops->place->family;
+    if (ops->kind == PAWL__OP_ACQUIRE && ops->next != NULL) {
+        return put_acquires(commands, out, ops, whole);
+    }
     if (family == PAWL__FAMILY_MUTEX) {
         return put_mutex(commands, out, ops, whole);
     }
