@@ -66,7 +66,7 @@ static void one_script_for_many_kinds(void **state)
 static void asked_again(void **state)
 {
     (void)state;
-    const char *const words[] = {"EVAL", pawl__script_acquire_all.text, "6", "t:{a}", "a", "t:{b}",
+    const char *const words[] = {"EVAL", pawl__script_acquire_mixed.text, "6", "t:{a}", "a", "t:{b}",
         "b", "c", "c", "0", "1", "rwp", "x:1", "9000", "1", "x:2", "9000", "3", "x:3", "9000", "1",
         "{a}"};
     const size_t count = sizeof words / sizeof words[0];

@@ -139,7 +139,7 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
     return finish(out, write_tokens(at, op));
 }
 
-/* What acquire_all.lua calls a lock. */
+/* What acquire_mixed.lua calls a lock. */
 static char letter_of(const struct pawl__op *op)
 {
     const enum pawl__family family = op->place->family;
@@ -149,39 +149,45 @@ static char letter_of(const struct pawl__op *op)
                                            : 'r';
 }
 
-/* A letter for each of them, or one if all are mutexes. */
-static char *write_letters(char *at, const struct pawl__op *ops)
+static char *write_letters(char *at, const struct pawl__op *ops, unsigned count)
 {
-    char letters[PAWL__JOINT_MAX];
-    uint32_t size = 0;
-    bool same = true;
+    at = write_key_size(at, count);
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
-        letters[size] = letter_of(op);
-        same = same && letters[size] == 'm';
-        size++;
+        *at++ = letter_of(op);
     }
-    size = same ? 1 : size;
-    at = write_key_size(at, size);
-    at = write_bytes(at, letters, size);
     return write_bytes(at, "\r\n", 2);
 }
 
-/* Several that are one; see acquire_all.lua. */
+static char *write_stems(char *at, const struct pawl__op *ops)
+{
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        if (letter_of(op) == 'r') {
+            at = write_key(at, pawl__redis_place_of(op->place), KEY_STEM);
+        }
+    }
+    return at;
+}
+
+/* Several that are one; see acquire_all.lua and acquire_mixed.lua. */
 __attribute__((noinline)) static bool put_acquires(const struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole)
 {
-    const struct pawl__script *script = &pawl__script_acquire_all;
     struct pawl__script_head head;
     uint32_t count = 0;
     uint32_t readers = 0;
+    bool mixed = false;
     size_t size = REST_SIZE_MAX;
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        const char letter = letter_of(op);
         count++;
-        readers += letter_of(op) == 'r' ? 1 : 0;
+        readers += letter == 'r' ? 1 : 0;
+        mixed = mixed || letter != 'm';
         size += rest_size(pawl__redis_place_of(op->place), 3);
     }
     assert(count <= PAWL__JOINT_MAX);
-    head_init(&head, script, 2 * count, 3 + 3 * count + readers);
+    const struct pawl__script *script =
+        mixed ? &pawl__script_acquire_mixed : &pawl__script_acquire_all;
+    head_init(&head, script, 2 * count, (mixed ? 3U : 2U) + 3 * count + readers);
     char *at = begin(out, &head, script, whole, size);
     if (at == NULL) {
         return false;
@@ -193,16 +199,13 @@ __attribute__((noinline)) static bool put_acquires(const struct pawl__commands *
     }
     at = write_number(at, commands->token_ttl_s);
     at = write_number(at, commands->token_floor);
-    at = write_letters(at, ops);
+    at = mixed ? write_letters(at, ops, count) : at;
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         at = write_owner(at, commands, op->id);
         at = write_lease(at, op->lease_us);
         at = write_number(at, op->tokens > 0 ? op->tokens : 1);
     }
-    for (const struct pawl__op *op = ops; op != NULL && readers > 0; op = op->next) {
-        at = letter_of(op) == 'r' ? write_key(at, pawl__redis_place_of(op->place), KEY_STEM) : at;
-    }
-    return finish(out, at);
+    return finish(out, mixed ? write_stems(at, ops) : at);
 }
 
 static bool put_count(const struct pawl__commands *commands, struct pawl__buffer *out,
