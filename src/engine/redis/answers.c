@@ -203,7 +203,33 @@ static enum pawl__reply_result take_inspect(const struct pawl__resp_reader *read
     return answer(op, PAWL__DONE);
 }
 
-static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *reader,
+static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
+{
+    switch (op->kind) {
+    case PAWL__OP_ACQUIRE:
+        return take_acquire(op, number);
+    case PAWL__OP_RELEASE:
+        return take_release(op, number);
+    case PAWL__OP_PASS:
+        return take_pass(op, number);
+    case PAWL__OP_RENEW:
+    case PAWL__OP_VERIFY:
+    case PAWL__OP_COUNT:
+    case PAWL__OP_BREAK:
+    case PAWL__OP_RAISE:
+        return take_flag(op, number);
+    case PAWL__OP_TALLY:
+        return pawl__tally_answer(op, number);
+    case PAWL__OP_INSPECT:
+    case PAWL__OP_WATCH:
+    case PAWL__OP_UNWATCH:
+        break;
+    }
+    return PAWL__REPLY_STRANGE;
+}
+
+/* Several with an answer each: renewals, or releases. */
+static enum pawl__reply_result take_each(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
 {
     if (reply->type != PAWL__RESP_ARRAY) {
@@ -215,7 +241,7 @@ static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *rea
         if (item->type == PAWL__RESP_ERROR) {
             take_error(op, pawl__resp_text(reader, item), item->text_size, context);
         } else if (item->type != PAWL__RESP_INTEGER ||
-                   take_flag(op, item->integer) == PAWL__REPLY_STRANGE) {
+                   take_number(op, item->integer) == PAWL__REPLY_STRANGE) {
             return PAWL__REPLY_STRANGE;
         }
         item = pawl__resp_next(reader, reply, item);
@@ -262,36 +288,12 @@ static enum pawl__reply_result take_acquires(const struct pawl__resp_reader *rea
     return item == NULL && op == NULL && whole ? PAWL__REPLY_TAKEN : PAWL__REPLY_STRANGE;
 }
 
-static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
-{
-    switch (op->kind) {
-    case PAWL__OP_ACQUIRE:
-        return take_acquire(op, number);
-    case PAWL__OP_RELEASE:
-        return take_release(op, number);
-    case PAWL__OP_PASS:
-        return take_pass(op, number);
-    case PAWL__OP_VERIFY:
-    case PAWL__OP_COUNT:
-    case PAWL__OP_BREAK:
-    case PAWL__OP_RAISE:
-        return take_flag(op, number);
-    case PAWL__OP_TALLY:
-        return pawl__tally_answer(op, number);
-    case PAWL__OP_RENEW:
-    case PAWL__OP_INSPECT:
-    case PAWL__OP_WATCH:
-    case PAWL__OP_UNWATCH:
-        break;
-    }
-    return PAWL__REPLY_STRANGE;
-}
-
 enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
 {
     if (reply->type == PAWL__RESP_INTEGER) {
-        return ops->next == NULL ? take_number(ops, reply->integer) : PAWL__REPLY_STRANGE;
+        const bool one = ops->next == NULL && ops->kind != PAWL__OP_RENEW;
+        return one ? take_number(ops, reply->integer) : PAWL__REPLY_STRANGE;
     }
     if (reply->type == PAWL__RESP_ERROR) {
         for (struct pawl__op *op = ops; op != NULL; op = op->next) {
@@ -299,8 +301,8 @@ enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *rea
         }
         return PAWL__REPLY_TAKEN;
     }
-    if (ops->kind == PAWL__OP_RENEW) {
-        return take_renewals(reader, reply, ops, context);
+    if (ops->kind == PAWL__OP_RENEW || (ops->kind == PAWL__OP_RELEASE && ops->next != NULL)) {
+        return take_each(reader, reply, ops, context);
     }
     if (ops->kind == PAWL__OP_ACQUIRE && ops->next != NULL) {
         return take_acquires(reader, reply, ops, context);

@@ -234,6 +234,33 @@ static bool put_release(const struct pawl__commands *commands, struct pawl__buff
     return finish(out, write_owner(at, commands, op->id));
 }
 
+/* Several at once; see release_all.lua. */
+__attribute__((noinline)) static bool put_releases(const struct pawl__commands *commands,
+    struct pawl__buffer *out, const struct pawl__op *ops, bool whole)
+{
+    const struct pawl__script *script = &pawl__script_release_all;
+    struct pawl__script_head head;
+    uint32_t count = 0;
+    size_t size = 0;
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        count++;
+        size += rest_size(pawl__redis_place_of(op->place), 2);
+    }
+    head_init(&head, script, count, 2 * count);
+    char *at = begin(out, &head, script, whole, size);
+    if (at == NULL) {
+        return false;
+    }
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        at = write_key(at, pawl__redis_place_of(op->place), KEY_LOCK);
+    }
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        at = write_key(at, pawl__redis_place_of(op->place), KEY_CHANNEL);
+        at = write_owner(at, commands, op->id);
+    }
+    return finish(out, at);
+}
+
 static bool put_pass(const struct pawl__commands *commands, struct pawl__buffer *out,
     const struct pawl__op *op, bool whole)
 {
@@ -351,7 +378,8 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
     case PAWL__OP_COUNT:
         return put_count(commands, out, ops, whole);
     case PAWL__OP_RELEASE:
-        return put_release(commands, out, ops, whole);
+        return ops->next != NULL ? put_releases(commands, out, ops, whole)
+                                 : put_release(commands, out, ops, whole);
     case PAWL__OP_PASS:
         return put_pass(commands, out, ops, whole);
     case PAWL__OP_INSPECT:
@@ -400,7 +428,13 @@ bool pawl__command_joins(const struct pawl__op *op, const struct pawl__op *next)
     if (next->kind == PAWL__OP_ACQUIRE) {
         return next->joint && op->kind == PAWL__OP_ACQUIRE;
     }
-    return op->kind == PAWL__OP_RENEW && next->kind == PAWL__OP_RENEW &&
+    if (op->kind != next->kind) {
+        return false;
+    }
+    if (op->kind == PAWL__OP_RELEASE) {
+        return op->place->family == PAWL__FAMILY_MUTEX && next->place->family == PAWL__FAMILY_MUTEX;
+    }
+    return op->kind == PAWL__OP_RENEW &&
            renewal_of(op->place->family) == renewal_of(next->place->family);
 }
 
