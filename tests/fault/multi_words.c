@@ -2,6 +2,8 @@
 /* What a multi-lock says, and of which member, on a real server. */
 #include "fault/lib/sets.h"
 
+#include "base/clock.h"
+
 /* A user that may do everything, but nothing to the keys of this member. */
 static pawl_lock *open_forbidden(size_t forbidden, pawl_lock **members_out)
 {
@@ -54,11 +56,77 @@ static void a_release_that_is_denied(void **state)
     assert_int_equal(server_integer(servers[0], "EXISTS m000 m001 m002 m003"), 1);
 }
 
+/* ===== Lost on the way ===== */
+
+static _Atomic int losses;
+
+static void note_loss(const pawl_event *event, void *arg)
+{
+    (void)event;
+    (void)arg;
+    atomic_fetch_add(&losses, 1);
+}
+
+static pawl_lock *open_fixed(pawl_client *client, const char *name)
+{
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    pawl_lock *lock = NULL;
+    options.lease_ms = 300;
+    options.renew = false;
+    options.on_lost = note_loss;
+    ASSERT_OK(pawl_lock_open(client, name, &options, &lock));
+    cleanup_add(end_lock, lock);
+    return lock;
+}
+
+/* The first is had, the second is not to be had before the first one's lease is over: there is no
+ * sense in waiting any longer. Who has never had the set has not lost it. */
+static void a_lease_that_ends_on_the_way(void **state)
+{
+    (void)state;
+    pawl_client *clients[2] = {open_client(0), open_client(1)};
+    pawl_lock *members[] = {open_fixed(clients[1], "m001"), open_fixed(clients[0], "m000")};
+    pawl_lock *multi = open_multi(members, 2);
+    atomic_store(&losses, 0);
+    occupy(1, 1);
+    const int64_t start_us = pawl__now_us();
+    ASSERT_STATUS(PAWL_LOST, pawl_lock_acquire(multi, 2 * BOUND_MS));
+    assert_true(pawl__now_us() - start_us < BOUND_MS * INT64_C(1000));
+    assert_non_null(
+        strstr(pawl_last_error(), "member 2 of 2 of a multi-lock: lock 'm000' was lost"));
+    assert_int_equal(pawl_lock_member_status(multi, 1), PAWL_LOST);
+    assert_int_equal(held_count(0), 0);
+    assert_int_equal(pawl_lock_hold_count(members[1]), 0);
+    vacate(1, 1);
+
+    ASSERT_OK(pawl_lock_acquire(multi, PAWL_TRY)); /* this time it has */
+    WAIT_UNTIL(atomic_load(&losses) == 2, BOUND_MS);
+    ASSERT_STATUS(PAWL_LOST, pawl_lock_release(multi));
+    assert_int_equal(atomic_load(&losses), 2);
+}
+
+/* One that the caller has besides. */
+static void a_lease_of_a_member_held_otherwise(void **state)
+{
+    (void)state;
+    pawl_client *clients[2] = {open_client(0), open_client(1)};
+    pawl_lock *members[] = {open_fixed(clients[0], "m000"), open_fixed(clients[1], "m001")};
+    pawl_lock *multi = open_multi(members, 2);
+    atomic_store(&losses, 0);
+    occupy(1, 1);
+    ASSERT_OK(pawl_lock_acquire(members[0], PAWL_TRY));
+    ASSERT_STATUS(PAWL_LOST, pawl_lock_acquire(multi, 2 * BOUND_MS));
+    WAIT_UNTIL(atomic_load(&losses) == 1, BOUND_MS);
+    ASSERT_STATUS(PAWL_LOST, pawl_lock_release(members[0]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_member_that_is_denied),
         CASE(a_release_that_is_denied),
+        CASE(a_lease_that_ends_on_the_way),
+        CASE(a_lease_of_a_member_held_otherwise),
     };
     return cmocka_run_group_tests(tests, start_servers, NULL);
 }

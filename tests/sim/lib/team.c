@@ -139,7 +139,7 @@ static bool next_round(struct sim_team *team)
         return true;
     }
     if (call->kind == PAWL__WANT_ACQUIRE && call->status == PAWL_OK && !is_valid(team, &lost)) {
-        pawl__multi_fail_lost(call, lost);
+        pawl__multi_fail_lost(call, lost, "");
         return true;
     }
     return false;
