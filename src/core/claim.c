@@ -440,7 +440,7 @@ static void held_elsewhere(
     }
     pawl__claim_tries_busy(machine, tenure->name, now_us);
     if (now_us >= tenure->request->wait_us) {
-        pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);
+        pawl__claim_end(machine, tenure->request, PAWL_BUSY, pawl__take_error(op), now_us);
     } else {
         listen(machine, tenure, op->hint_us, now_us);
     }
@@ -579,6 +579,13 @@ static bool may_still_hear(const struct pawl__name *name, const struct pawl__req
     return unknown || is_asking(request->tenure);
 }
 
+/* What the backend said of who has it, when it was last asked. NULL: nothing. */
+static char *last_refusal(struct pawl__tenure *tenure)
+{
+    const bool said = tenure != NULL && tenure->motion->main.answer == PAWL__HELD;
+    return said ? pawl__take_error(&tenure->motion->main) : NULL;
+}
+
 void pawl__claim_timeout(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
@@ -595,10 +602,11 @@ void pawl__claim_timeout(
     }
     pawl_status status = is_forever(request) ? PAWL_UNAVAILABLE : verdict(name, request);
     char *why = NULL;
-    if (status != PAWL_BUSY && name->traffic->error != NULL) {
+    if (status == PAWL_BUSY) {
+        why = last_refusal(request->tenure);
+    } else if (name->traffic->error != NULL) {
         why = pawl__strdup(name->traffic->error);
-    } else if (status != PAWL_BUSY && request->tenure != NULL &&
-               request->tenure->motion->late > 0) {
+    } else if (request->tenure != NULL && request->tenure->motion->late > 0) {
         why = pawl__tenure_too_late(request->tenure);
     }
     pawl__claim_end(machine, request, status, why, now_us);

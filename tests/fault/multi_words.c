@@ -56,6 +56,51 @@ static void a_release_that_is_denied(void **state)
     assert_int_equal(server_integer(servers[0], "EXISTS m000 m001 m002 m003"), 1);
 }
 
+/* ===== Busy ===== */
+
+static void expect_busy(pawl_lock *multi, int64_t wait_ms, const char *sentence)
+{
+    ASSERT_STATUS(PAWL_BUSY, pawl_lock_acquire(multi, wait_ms));
+    if (strstr(pawl_last_error(), sentence) == NULL) {
+        support_fail("'%s' does not say '%s'", pawl_last_error(), sentence);
+    }
+}
+
+static void a_busy_set_names_the_holder(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(0);
+    pawl_lock *members[] = {open_lock(client, 0), open_lock(client, 1)};
+    pawl_lock *mutexes = open_multi(members, 2);
+    pawl_lock *others[] = {open_kind(client, 2, PAWL_READ), open_kind(client, 3, PAWL_PLAIN)};
+    pawl_lock *mixed = open_multi(others, 2);
+    occupy(0, 1);
+    for (int64_t wait_ms = 0; wait_ms <= 50; wait_ms += 50) {
+        expect_busy(mutexes, wait_ms,
+            "member 2 of 2 of a multi-lock: lock 'm001': it is held elsewhere, by somebody:1");
+    }
+    free(server_command(servers[0], "HSET m002 mode write somebody:2:write 1"));
+    free(server_command(servers[0], "PEXPIRE m002 60000"));
+    expect_busy(mixed, PAWL_TRY, "lock 'm002': it is held elsewhere, by somebody:2:write");
+    free(server_command(servers[0], "DEL m002"));
+    free(server_command(servers[0], "SET m003 somebody:3 PX 60000"));
+    expect_busy(mixed, PAWL_TRY, "lock 'm003': it is held elsewhere, by somebody:3");
+}
+
+/* As the command says it of a lock that it waits for. */
+static void somebodys_hash(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(0);
+    pawl_lock *members[] = {open_lock(client, 0), open_lock(client, 1)};
+    pawl_lock *multi = open_multi(members, 2);
+    free(server_command(servers[0], "HSET m001 colour red size 12"));
+    expect_busy(multi, PAWL_TRY, "lock 'm001': it is held elsewhere, by a key that never expires");
+    expect_busy(multi, 50, "lock 'm001': it is held elsewhere, by a key that never expires");
+    expect_busy(multi, 1200, "lock 'm001': it is held elsewhere, by a key that never expires");
+    expect_busy(members[1], PAWL_TRY, "'m001': it is held elsewhere, by a key that never expires");
+}
+
 /* ===== Lost on the way ===== */
 
 static _Atomic int losses;
@@ -125,6 +170,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_member_that_is_denied),
         CASE(a_release_that_is_denied),
+        CASE(a_busy_set_names_the_holder),
+        CASE(somebodys_hash),
         CASE(a_lease_that_ends_on_the_way),
         CASE(a_lease_of_a_member_held_otherwise),
     };

@@ -108,6 +108,17 @@ static uint64_t number_in(
     return number;
 }
 
+/* Nobody who takes locks as we do leaves a key without a TTL. */
+static void tell_endless(struct pawl__op *op)
+{
+    char shown[SHOWN_SIZE];
+    pawl__printable(op->place->name, op->place->name_size, shown, sizeof shown);
+    op->error = pawl__format("lock '%s': it is held elsewhere, by a key that never expires, as no "
+                             "lock of pawl's or Redisson's does; choose another name, or delete it "
+                             "if nobody needs it",
+        shown);
+}
+
 static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
 {
     if (number > 0) {
@@ -118,6 +129,9 @@ static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
         return PAWL__REPLY_STRANGE;
     }
     op->hint_us = number == -1 ? -1 : (-2 - number) * 1000;
+    if (number == -1) {
+        tell_endless(op);
+    }
     return answer(op, PAWL__HELD);
 }
 
@@ -249,6 +263,27 @@ static enum pawl__reply_result take_each(const struct pawl__resp_reader *reader,
     return item == NULL && op == NULL ? PAWL__REPLY_TAKEN : PAWL__REPLY_STRANGE;
 }
 
+/* The one of several that keeps all from being given: its answer, and who has it. */
+static enum pawl__reply_result take_held(
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *item, struct pawl__op *op)
+{
+    char shown[SHOWN_SIZE];
+    char holder[SHOWN_SIZE];
+    const struct pawl__resp_node *number = pawl__resp_first(reader, item);
+    const struct pawl__resp_node *who =
+        item->child_count == 2 ? pawl__resp_next(reader, item, number) : NULL;
+    if (who == NULL || who->type != PAWL__RESP_TEXT || number->type != PAWL__RESP_INTEGER ||
+        number->integer >= 0 || take_acquire(op, number->integer) == PAWL__REPLY_STRANGE) {
+        return PAWL__REPLY_STRANGE;
+    }
+    if (op->error == NULL && who->text_size > 0) {
+        pawl__printable(op->place->name, op->place->name_size, shown, sizeof shown);
+        pawl__printable(pawl__resp_text(reader, who), who->text_size, holder, sizeof holder);
+        op->error = pawl__format("lock '%s': it is held elsewhere, by %s", shown, holder);
+    }
+    return PAWL__REPLY_TAKEN;
+}
+
 /* One of several that are one; 0: it was not given because of another. */
 static enum pawl__reply_result take_joint(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *item, struct pawl__op *op, struct pawl__reply_context *context)
@@ -257,7 +292,10 @@ static enum pawl__reply_result take_joint(const struct pawl__resp_reader *reader
         take_error(op, pawl__resp_text(reader, item), item->text_size, context);
         return PAWL__REPLY_TAKEN;
     }
-    if (item->type != PAWL__RESP_INTEGER) {
+    if (item->type == PAWL__RESP_ARRAY) {
+        return take_held(reader, item, op);
+    }
+    if (item->type != PAWL__RESP_INTEGER || item->integer < 0) {
         return PAWL__REPLY_STRANGE;
     }
     return item->integer == 0 ? answer(op, PAWL__SPARED) : take_acquire(op, item->integer);

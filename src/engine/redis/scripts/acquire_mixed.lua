@@ -10,7 +10,8 @@
 --        and how many tokens in a row are for this grant; then for each reader the lock's name in
 --        braces
 -- Result for each lock: as acquire.lua or acquire_plain.lua, if all are granted. If one cannot be,
---        that one has its answer as they give it, or an error, and the others have 0: not granted
+--        that one has an error, or its answer as they give it and who holds it, and the others have 0:
+--        not granted
 --
 -- Why so: as acquire_all.lua, which does the same for mutexes and is quicker at that. The keys of
 -- readers' holds come before the first lock is taken, as the tokens do. Each lock is as the script
@@ -88,6 +89,7 @@ local function refuse(which, answer)
     end
     return tokens
 end
+--include holder
 local readers = 3 + 3 * count
 for i = 1, count do
     local letter, lock, owner = letters:sub(i, i), KEYS[2 * i], ARGV[3 * i + 1]
@@ -96,7 +98,8 @@ for i = 1, count do
     if ttl ~= -2 then
         local own = kind.own(lock, owner, ttl)
         if own == 0 then
-            return refuse(i, ttl < 0 and -1 or -2 - ttl)
+            local who = letter == 'p' and call('GET', lock) or holder(lock)
+            return refuse(i, {ttl < 0 and -1 or -2 - ttl, who})
         elseif type(own) == 'table' then
             return refuse(i, own)
         end
