@@ -29,7 +29,7 @@ static const struct group groups[] = {
     {"handoff", "a hot lock with hand-off", false, group_handoff},
     {"fair", "a hot fair lock", false, group_fair},
     {"kinds", "one thread, each kind of lock", false, group_kinds},
-    {"multi", "eight locks at once", true, group_multi},
+    {"multi", "2 to 64 locks at once", true, group_multi},
     {"file", "the file engine", false, group_file},
     {"latency", "latency of a free lock", true, group_latency},
     {"handover", "latency of a hand-over", false, group_handover},

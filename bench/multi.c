@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Eight free locks of one server, taken and given back by one thread: as one multi-lock, and one
- * after the other. The floor is a bare socket that has the same commands (lib/pair.h) in two
+/* Free locks of one server, taken and given back by one thread: as one multi-lock, and one after
+ * the other. The floor is a bare socket that has a command for each of them (lib/pair.h) in two
  * writes, all acquires and then all releases, and waits for the answers to each. By TCP, with side
- * and server on the same core. */
+ * and server on the same core. Sets of several sizes, with --quick of one. */
 #include "groups.h"
 #include "lib/clock.h"
 #include "lib/die.h"
 #include "lib/ours.h"
 #include "lib/place.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    MEMBER_COUNT = 8,
+    MEMBERS_MOST = 64,
+    QUICK_SIZE = 8,
     SLICE_MS = 70,
     SETS_BETWEEN_LOOKS = 4, /* at the clock */
-    BATCH_SIZE = MEMBER_COUNT * 1024,
+    BATCH_SIZE = MEMBERS_MOST * 1024,
 };
 
 struct set_arg {
     const struct bench *bench;
     unsigned name_number;
+    size_t count;
     bool as_one; /* a multi-lock */
 };
 
 struct set {
+    size_t count;
     pawl_client *client; /* the library */
-    pawl_lock *members[MEMBER_COUNT];
+    pawl_lock *members[MEMBERS_MOST];
     pawl_lock *multi; /* NULL: one after the other */
-    struct pair pairs[MEMBER_COUNT];
+    struct pair pairs[MEMBERS_MOST];
     int fd; /* pipelined */
 };
 
@@ -56,15 +60,16 @@ static void *ours_set_open(const void *arg)
     const struct set_arg *set_arg = arg;
     const pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     struct set *set = calloc(1, sizeof *set);
+    set->count = set_arg->count;
     place_self(PLACEMENT_SAME);
     set->client = ours_open(server_url(set_arg->bench->server, TRANSPORT_TCP));
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         char name[PAIR_NAME_SIZE + 1];
         pair_name(name, set_arg->name_number + (unsigned)i);
         set->members[i] = ours_lock(set->client, name, &options);
     }
     if (set_arg->as_one &&
-        pawl_lock_open_multi(set->members, MEMBER_COUNT, NULL, &set->multi) != PAWL_OK) {
+        pawl_lock_open_multi(set->members, set->count, NULL, &set->multi) != PAWL_OK) {
         die("open multi-lock: %s", pawl_last_error());
     }
     return set;
@@ -77,10 +82,10 @@ static void ours_step(struct set *set)
         ours_release(set->multi);
         return;
     }
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         ours_acquire(set->members[i]);
     }
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         ours_release(set->members[i]);
     }
 }
@@ -94,7 +99,7 @@ static void ours_set_close(void *self)
 {
     struct set *set = self;
     pawl_lock_close(set->multi);
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         pawl_lock_close(set->members[i]);
     }
     pawl_client_close(set->client);
@@ -109,9 +114,10 @@ static void *pipelined_open(const void *arg)
 {
     const struct set_arg *set_arg = arg;
     struct set *set = calloc(1, sizeof *set);
+    set->count = set_arg->count;
     place_self(PLACEMENT_SAME);
     set->fd = server_connect_raw(set_arg->bench->server, TRANSPORT_TCP);
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         pair_open(&set->pairs[i], &set_arg->bench->pattern, set_arg->name_number + (unsigned)i);
     }
     return set;
@@ -121,7 +127,7 @@ static void send_all(const struct set *set, bool releases)
 {
     char batch[BATCH_SIZE];
     size_t size = 0;
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         const struct command *command = releases ? &set->pairs[i].release : &set->pairs[i].acquire;
         if (command->size > sizeof batch - size) {
             die("the commands are larger than expected");
@@ -139,7 +145,7 @@ static void receive_all(const struct set *set)
 {
     char replies[BATCH_SIZE];
     char before = '\n';
-    for (size_t lines = 0; lines < MEMBER_COUNT;) {
+    for (size_t lines = 0; lines < set->count;) {
         const ssize_t size = recv(set->fd, replies, sizeof replies, 0);
         if (size <= 0) {
             die("recv failed");
@@ -163,7 +169,7 @@ static void pipelined_step(struct set *set)
     receive_all(set);
     send_all(set, true);
     receive_all(set);
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         pair_advance(&set->pairs[i]);
     }
 }
@@ -176,7 +182,7 @@ static void pipelined_slice(void *self, int64_t slice_ns, struct sample *sample)
 static void pipelined_close(void *self)
 {
     struct set *set = self;
-    for (size_t i = 0; i < MEMBER_COUNT; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         pair_close(&set->pairs[i]);
     }
     close(set->fd);
@@ -191,33 +197,65 @@ static const struct side_kind pipelined_kind = {
 /* The sides' places in the rounds. */
 enum { MULTI, SINGLY, PIPELINED, SIDE_COUNT };
 
-bool group_multi(struct bench *bench)
+static bool measure(struct bench *bench, size_t count, struct rounds *rounds)
 {
-    static const struct comparison comparisons[] = {
-        {"8 locks as a multi-lock: sets", "/s", sample_rate, MULTI, SINGLY, "one by one", MUST_NOT,
-            0},
-        {"8 locks as a multi-lock: sets", "/s", sample_rate, MULTI, PIPELINED, "pipelined",
-            MUST_NOT, 0},
-        {"8 locks: client CPU per set", "us", sample_cpu_us, MULTI, SINGLY, "one by one", MUST_NOT,
-            0},
-        {"8 locks: redis CPU per set", "us", sample_server_cpu_us, MULTI, PIPELINED, "pipelined",
-            MUST_NOT, 0}};
-    const struct set_arg args[SIDE_COUNT] = {[MULTI] = {bench, 5000, true},
-        [SINGLY] = {bench, 5100, false},
-        [PIPELINED] = {bench, 5200, false}};
+    const struct set_arg args[SIDE_COUNT] = {[MULTI] = {bench, 5000, count, true},
+        [SINGLY] = {bench, 5100, count, false},
+        [PIPELINED] = {bench, 5200, count, false}};
     struct side sides[SIDE_COUNT] = {[MULTI] = {.kind = &ours_kind},
         [SINGLY] = {.kind = &ours_kind},
         [PIPELINED] = {.kind = &pipelined_kind}};
-    static struct rounds rounds;
     for (size_t i = 0; i < SIDE_COUNT; i++) {
         sides[i].arg = &args[i];
     }
-    place_server(bench->server, PLACEMENT_SAME);
-    const bool good = rounds_run(&rounds, bench->server, sides, SIDE_COUNT,
-        bench_rounds_of_short(bench), bench_slice_ns(bench, SLICE_MS));
-    place_server(bench->server, PLACEMENT_FREE);
-    for (size_t i = 0; good && i < sizeof comparisons / sizeof comparisons[0]; i++) {
-        report_compare(&bench->report, "multi", &rounds, &comparisons[i]);
+    return rounds_run(rounds, bench->server, sides, SIDE_COUNT, bench_rounds_of_short(bench),
+        bench_slice_ns(bench, SLICE_MS));
+}
+
+static double set_us(const struct sample *sample)
+{
+    return 1e6 / sample_rate(sample);
+}
+
+/* What the rows of sets of one size are called; the report keeps it. */
+struct titles {
+    char sets[48];
+    char server[48];
+    char client[48];
+};
+
+static void compare(
+    struct bench *bench, size_t count, const struct rounds *rounds, struct titles *titles)
+{
+    snprintf(titles->sets, sizeof titles->sets, "%zu locks as a multi-lock: a set takes", count);
+    snprintf(titles->server, sizeof titles->server, "%zu locks: redis CPU per set", count);
+    snprintf(titles->client, sizeof titles->client, "%zu locks: client CPU per set", count);
+    const struct comparison comparisons[] = {
+        {titles->sets, "us", set_us, MULTI, SINGLY, "one by one", MUST_NOT, 0},
+        {titles->sets, "us", set_us, MULTI, PIPELINED, "pipelined", MUST_NOT, 0},
+        {titles->client, "us", sample_cpu_us, MULTI, SINGLY, "one by one", MUST_NOT, 0},
+        {titles->server, "us", sample_server_cpu_us, MULTI, PIPELINED, "pipelined", MUST_NOT, 0}};
+    for (size_t i = 0; i < sizeof comparisons / sizeof comparisons[0]; i++) {
+        report_compare(&bench->report, "multi", rounds, &comparisons[i]);
     }
+}
+
+bool group_multi(struct bench *bench)
+{
+    static const size_t sizes[] = {2, 8, 16, 64};
+    static struct titles titles[sizeof sizes / sizeof sizes[0]];
+    static struct rounds rounds;
+    bool good = true;
+    place_server(bench->server, PLACEMENT_SAME);
+    for (size_t i = 0; good && i < sizeof sizes / sizeof sizes[0]; i++) {
+        if (bench->quick && sizes[i] != QUICK_SIZE) {
+            continue;
+        }
+        good = measure(bench, sizes[i], &rounds);
+        if (good) {
+            compare(bench, sizes[i], &rounds, &titles[i]);
+        }
+    }
+    place_server(bench->server, PLACEMENT_FREE);
     return good;
 }

@@ -349,11 +349,12 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
  * in the same order, by name and then by backend, whatever the order here, so two multi-locks never
  * wait for each other; if one name is locked on several backends, their URLs must be written alike
- * everywhere. Mutexes and spin locks of one client on Redis, up to 100, are granted all at the same
- * moment, and none is held while one is waited for.
- * PAWL_LOST: a member with a fixed lease was lost while others were waited for. on_lost of a member
- * tells of such a loss, too. WAITS: max(wait_ms, timeout), and a timeout to give back what it had;
- * for each client.
+ * everywhere. Members of one client on Redis, up to 100 and none of them fair, are granted all at
+ * the same moment, and none is held while one is waited for.
+ * PAWL_LOST: a member was lost while others were waited for; if its lease is fixed, as soon as that
+ * is over. The caller never had the set, so on_lost of the member is not called, unless the caller
+ * held that one besides. WAITS: max(wait_ms, timeout), and a timeout to give back what it had; for
+ * each client.
  *
  * It makes the members themselves held by the caller: ask them for tokens. The multi-lock's own
  * token is 0, its remaining time the least of its members', its owner string that of locks[0].

@@ -178,23 +178,40 @@ static pawl_status start(struct pawl_lock *lock, enum pawl__request_kind kind, i
 
 /* ===== What the caller holds ===== */
 
+/* The owner's hold of this member, with the client's mutex held until leave(). NULL: it has none;
+ * leave() is to be called all the same, unless *entered_out is false. */
+static struct pawl__tenure *find_hold(
+    struct pawl_lock *twin, uint64_t owner, int64_t now_us, bool *entered_out)
+{
+    struct pawl_client *client = twin->client;
+    *entered_out = pawl__call_enter(client);
+    if (!*entered_out) {
+        return NULL;
+    }
+    pawl__client_lock(client);
+    return pawl__machine_find(&client->machine, &twin->handle,
+        twin->handle.owner != 0 ? twin->handle.owner : owner, now_us);
+}
+
+static void leave(struct pawl_client *client)
+{
+    pawl__client_unlock(client, false);
+    pawl__call_leave(client);
+}
+
 /* How long the owner still holds this member; < 0: it does not. */
 static int64_t member_left_us(struct pawl_lock *twin, uint64_t owner)
 {
-    struct pawl_client *client = twin->client;
-    int64_t left_us = -1;
-    if (!pawl__call_enter(client)) {
-        return left_us;
-    }
-    pawl__client_lock(client);
     const int64_t now_us = pawl__now_us();
-    const struct pawl__tenure *tenure = pawl__machine_find(&client->machine, &twin->handle,
-        twin->handle.owner != 0 ? twin->handle.owner : owner, now_us);
+    int64_t left_us = -1;
+    bool entered = false;
+    const struct pawl__tenure *tenure = find_hold(twin, owner, now_us, &entered);
     if (tenure != NULL && tenure->state == PAWL__TENURE_HELD) {
         left_us = tenure->deadline_us == PAWL__NEVER ? PAWL__NEVER : tenure->deadline_us - now_us;
     }
-    pawl__client_unlock(client, false);
-    pawl__call_leave(client);
+    if (entered) {
+        leave(twin->client);
+    }
     return left_us;
 }
 
@@ -213,9 +230,38 @@ static int64_t least_left_us(struct pawl__multi *multi, uint64_t owner, size_t *
     return least_us;
 }
 
-bool pawl__multi_valid(struct pawl__multi *multi, uint64_t owner, size_t *lost_out)
+int64_t pawl__multi_left_us(const struct pawl__multi_call *call, size_t *first_out)
 {
-    return least_left_us(multi, owner, lost_out) >= 0;
+    int64_t least_us = PAWL__NEVER;
+    for (size_t i = 0; i < call->count; i++) {
+        struct pawl_lock *twin = call->multi->members[i].twin;
+        const int64_t left_us =
+            call->slots[i].has ? member_left_us(twin, call->owner) : PAWL__NEVER;
+        const bool ends = left_us < 0 || !twin->handle.terms->renew;
+        if (ends && left_us < least_us) {
+            least_us = left_us;
+            *first_out = i;
+        }
+    }
+    return least_us;
+}
+
+void pawl__multi_confirm(struct pawl__multi *multi, uint64_t owner)
+{
+    for (size_t i = 0; i < multi->count; i++) {
+        struct pawl_lock *twin = multi->members[i].twin;
+        const struct pawl__terms *terms = twin->handle.terms;
+        if (terms->on_lost != NULL || terms->on_risk != NULL) {
+            bool entered = false;
+            struct pawl__tenure *tenure = find_hold(twin, owner, pawl__now_us(), &entered);
+            if (tenure != NULL) {
+                pawl__machine_confirm(&twin->client->machine, tenure);
+            }
+            if (entered) {
+                leave(twin->client);
+            }
+        }
+    }
 }
 
 static bool look(struct pawl_lock *lock, struct pawl__hold *hold_out)

@@ -134,7 +134,13 @@ void pawl__multi_drop(struct pawl__multi *multi); /* one user less */
 struct pawl__multi_hold *pawl__multi_find_hold(   /* NULL: none. The mutex is held */
     struct pawl__multi *multi, uint64_t owner);
 bool pawl__multi_joins(const struct pawl_lock *twin); /* with others of its client */
-bool pawl__multi_valid(struct pawl__multi *multi, uint64_t owner, size_t *lost_out);
+
+/* How long what an acquire has got so far lasts at least, without renewal; < 0: something is lost.
+ * Then, and if it is not NEVER, *first_out says which ends first. */
+int64_t pawl__multi_left_us(const struct pawl__multi_call *call, size_t *first_out);
+
+/* The owner has all of it: from now on callbacks tell of losses. */
+void pawl__multi_confirm(struct pawl__multi *multi, uint64_t owner);
 
 /* The canonical order of members: < 0, 0 or > 0. */
 int pawl__multi_compare(const char *name, const char *backend, pawl_kind kind,
@@ -150,8 +156,8 @@ bool pawl__multi_next(struct pawl__multi_call *call, int64_t now_us);
 void pawl__multi_answer(
     struct pawl__multi_call *call, size_t slot, pawl_status status, const char *error);
 
-/* Everything was acquired, but this slot was lost meanwhile: give all back. */
-void pawl__multi_fail_lost(struct pawl__multi_call *call, size_t slot);
+/* This slot was acquired, and lost before all were: give all back. `name` is the lock's. */
+void pawl__multi_fail_lost(struct pawl__multi_call *call, size_t slot, const char *name);
 
 /* multi_call.c */
 struct pawl__multi_call *pawl__multi_call_new(

@@ -18,7 +18,10 @@
 #include "base/error.h"
 #include "base/thread.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { NAME_SIZE = 128 }; /* of a lock's name in a sentence */
 
 struct pawl__multi_call *pawl__multi_call_new(
     struct pawl__multi *multi, enum pawl__request_kind kind, uint64_t owner)
@@ -179,6 +182,22 @@ static void answered(struct pawl__multi_slot *slot, pawl_status status, const ch
     pawl__multi_answer(call, index, status, error);
 }
 
+static const char *show_name(const struct pawl__multi_call *call, size_t slot, char *out)
+{
+    const char *name = pawl__lock_name(call->multi->members[slot].twin);
+    return pawl__printable(name, strlen(name), out, NAME_SIZE);
+}
+
+static void answer_closed(struct pawl__multi_slot *slot)
+{
+    char name[NAME_SIZE];
+    char sentence[NAME_SIZE + 32];
+    const size_t index = (size_t)(slot - slot->call->slots);
+    snprintf(sentence, sizeof sentence, "lock '%s': its client is closed",
+        show_name(slot->call, index, name));
+    answered(slot, PAWL_MISUSE, sentence);
+}
+
 /* All is acquired. The mutex is held. */
 static void keep(struct pawl__multi_call *call)
 {
@@ -206,22 +225,39 @@ static void conclude(struct pawl__multi_call *call)
         keep(call);
     }
     pthread_mutex_unlock(&multi->mutex);
+    if (call->kind == PAWL__WANT_ACQUIRE && call->status == PAWL_OK) {
+        pawl__multi_confirm(multi, call->owner);
+    }
 }
 
-/* Prepare the next round. What took long to get may have lost its beginning meanwhile. */
+/* What takes long to get may lose its beginning meanwhile: nobody waits for the rest then. True: so
+ * it is, and everything is given back. */
+static bool is_late(struct pawl__multi_call *call, bool more)
+{
+    char name[NAME_SIZE];
+    size_t first = 0;
+    const bool over = more && call->until_us <= pawl__now_us(); /* it ends anyway */
+    const int64_t left_us = over ? PAWL__NEVER : pawl__multi_left_us(call, &first);
+    if (left_us < 0) {
+        pawl__multi_fail_lost(call, first, show_name(call, first, name));
+    } else if (call->stage == PAWL__MULTI_WAIT) {
+        call->ask_wait_us = pawl__min64(call->ask_wait_us, left_us);
+    }
+    return left_us < 0;
+}
+
+/* Prepare the next round. */
 static bool next(struct pawl__multi_call *call)
 {
-    size_t lost = 0;
-    if (pawl__multi_next(call, pawl__now_us())) {
+    const bool more = pawl__multi_next(call, pawl__now_us());
+    const bool acquires = call->kind == PAWL__WANT_ACQUIRE;
+    if (acquires && (more || call->status == PAWL_OK) && is_late(call, more)) {
         return true;
     }
-    if (call->kind == PAWL__WANT_ACQUIRE && call->status == PAWL_OK &&
-        !pawl__multi_valid(call->multi, call->owner, &lost)) {
-        pawl__multi_fail_lost(call, lost);
-        return true;
+    if (!more) {
+        conclude(call);
     }
-    conclude(call);
-    return false;
+    return more;
 }
 
 static pawl_status explain(const struct pawl__multi_call *call)
@@ -260,7 +296,7 @@ static void ask_client(
         pawl__waiter_init(&slot->waiter);
         together[i]->waiter = entered ? &slot->waiter : NULL;
         if (!entered) {
-            answered(slot, PAWL_MISUSE, "the client is closed");
+            answer_closed(slot);
         }
     }
     if (entered) {
@@ -359,7 +395,7 @@ static void start_client(struct pawl__multi_call *call, struct pawl_client *clie
     for (size_t i = 0; i < count; i++) {
         struct pawl__multi_slot *slot = slot_of(together[i]);
         if (!entered) {
-            answered(slot, PAWL_MISUSE, "the client is closed");
+            answer_closed(slot);
             continue;
         }
         slot->async.done = on_answer;

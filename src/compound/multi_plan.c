@@ -220,11 +220,12 @@ static bool first_round(struct pawl__multi_call *call, int64_t now_us)
     return mark(call, 0, false);
 }
 
-void pawl__multi_fail_lost(struct pawl__multi_call *call, size_t slot)
+void pawl__multi_fail_lost(struct pawl__multi_call *call, size_t slot, const char *name)
 {
     snprintf(call->error, sizeof call->error,
-        "it was lost while the others were waited for; make its lease longer than the wait, or let "
-        "it be renewed");
+        "lock '%s' was lost while the others were waited for; make its lease longer than the wait, "
+        "or let it be renewed",
+        name);
     blame(call, PAWL_LOST, slot);
     undo(call);
 }

@@ -133,6 +133,9 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
 static void enter_instead(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
+    if (request->tenure != NULL) {
+        pawl__party_reenters(request);
+    }
     leave_tenure(machine, request, now_us);
     pawl__hold_enter(machine, tenure, request, now_us);
 }
@@ -236,15 +239,15 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
                                              name->traffic->silent_us == PAWL__NEVER);
 }
 
-static void begin(struct pawl__machine *machine, struct pawl__name *name,
-    struct pawl__request *request, int64_t now_us)
+struct pawl__tenure *pawl__claim_enter(struct pawl__machine *machine, struct pawl__request *request)
 {
+    struct pawl__name *name = request->handle->name;
     const bool crowds = pawl__claims_alone(pawl__name_family(name), request->handle->terms->kind);
     const bool able = !crowds || pawl__traffic_make(name) != NULL;
     struct pawl__tenure *tenure = able ? pawl__claim_tenure(machine, request) : NULL;
     if (tenure == NULL) {
         pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
-        return;
+        return NULL;
     }
     tenure->request = request;
     pawl__tenure_number(machine, tenure);
@@ -253,7 +256,15 @@ static void begin(struct pawl__machine *machine, struct pawl__name *name,
     } else {
         name->active = tenure;
     }
-    pawl__claim_ask(machine, tenure, now_us);
+    return tenure;
+}
+
+static void begin(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
+{
+    struct pawl__tenure *tenure = pawl__claim_enter(machine, request);
+    if (tenure != NULL) {
+        pawl__claim_ask(machine, tenure, now_us);
+    }
 }
 
 /* Get in line; its turn comes at the end of this step, if nobody else is here. A name at rest has
@@ -272,7 +283,7 @@ static void join(struct pawl__machine *machine, struct pawl__name *name,
     pawl__timer_set(&machine->timers, &request->timer, due_us);
     request->tenure = NULL;
     if (alone) {
-        begin(machine, name, request, now_us);
+        begin(machine, request, now_us);
     } else {
         enqueue(name, request);
         pawl__touch(machine, name);
@@ -324,7 +335,7 @@ void pawl__claim_turn(struct pawl__machine *machine, struct pawl__name *name, in
             stand_back(machine, name);
             return;
         }
-        begin(machine, name, pawl__claim_next(name), now_us);
+        begin(machine, pawl__claim_next(name), now_us);
     }
 }
 
@@ -429,7 +440,7 @@ static void held_elsewhere(
     }
     pawl__claim_tries_busy(machine, tenure->name, now_us);
     if (now_us >= tenure->request->wait_us) {
-        pawl__claim_end(machine, tenure->request, PAWL_BUSY, NULL, now_us);
+        pawl__claim_end(machine, tenure->request, PAWL_BUSY, pawl__take_error(op), now_us);
     } else {
         listen(machine, tenure, op->hint_us, now_us);
     }
@@ -569,6 +580,13 @@ static bool may_still_hear(const struct pawl__name *name, const struct pawl__req
     return unknown || is_asking(request->tenure);
 }
 
+/* What the backend said of who has it, when it was last asked. NULL: nothing. */
+static char *last_refusal(struct pawl__tenure *tenure)
+{
+    const bool said = tenure != NULL && tenure->motion->main.answer == PAWL__HELD;
+    return said ? pawl__take_error(&tenure->motion->main) : NULL;
+}
+
 void pawl__claim_timeout(
     struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
@@ -585,10 +603,11 @@ void pawl__claim_timeout(
     }
     pawl_status status = is_forever(request) ? PAWL_UNAVAILABLE : verdict(name, request);
     char *why = NULL;
-    if (status != PAWL_BUSY && name->traffic->error != NULL) {
+    if (status == PAWL_BUSY) {
+        why = last_refusal(request->tenure);
+    } else if (name->traffic->error != NULL) {
         why = pawl__strdup(name->traffic->error);
-    } else if (status != PAWL_BUSY && request->tenure != NULL &&
-               request->tenure->motion->late > 0) {
+    } else if (request->tenure != NULL && request->tenure->motion->late > 0) {
         why = pawl__tenure_too_late(request->tenure);
     }
     pawl__claim_end(machine, request, status, why, now_us);

@@ -87,7 +87,8 @@ enum pawl__answer {
     /* Answered by the backend. */
     PAWL__DONE, /* acquire: granted; renew, verify, count: still ours; release: released; pass: the
                    heir holds now; inspect, break, watch, unwatch: done */
-    PAWL__HELD, /* acquire: somebody else holds; hint_us says for how long at most, if known */
+    PAWL__HELD, /* acquire: somebody else holds; hint_us says for how long at most, if known, and
+                   op->error may be a sentence about who */
     PAWL__SPARED, /* acquire, of several together: not given now, because another of them was not;
                      what an earlier one was given, it still has */
     PAWL__GONE,   /* renew, verify, count, release, pass: tenure `id` does not hold; break: it was

@@ -76,7 +76,8 @@ static void schedule_renewal(
 /* A callback is due, once; who has no handle any more has nobody to tell. */
 void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice)
 {
-    if (!notice->queued && pawl__notice_tenure(notice)->handle != NULL) {
+    const struct pawl__tenure *tenure = pawl__notice_tenure(notice);
+    if (!notice->queued && tenure->handle != NULL && !tenure->trial) {
         notice->queued = true;
         pawl__list_push(&machine->notices, &notice->node);
     }
@@ -99,8 +100,15 @@ struct pawl__tenure *pawl__hold_find(
     return NULL;
 }
 
+/* Is it a multi-lock's, for a member? */
+static bool is_twin(const struct pawl__handle *handle)
+{
+    return handle->extra != NULL && handle->extra->stands_for != NULL;
+}
+
 static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
 {
+    tenure->trial = (tenure->count == 0 || tenure->trial) && is_twin(handle);
     if (handle == tenure->handle) {
         tenure->firsts++;
     } else {
@@ -190,6 +198,15 @@ static bool may_enter(const struct pawl__tenure *tenure, const struct pawl__term
         return false;
     }
     return terms->reentry || pawl__tenure_count(tenure, terms->kind) == 0;
+}
+
+void pawl__machine_confirm(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    const bool late = tenure->trial && tenure->state == PAWL__TENURE_LOST;
+    tenure->trial = false;
+    if (late) {
+        pawl__notice_queue(machine, &tenure->lost);
+    }
 }
 
 /* Another handle than the tenure's has to remember how often it was entered through it. */

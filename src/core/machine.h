@@ -174,6 +174,7 @@ struct pawl__party {
     const struct pawl__request *culprit; /* and because of whom */
     bool over;                           /* one has failed, so all have */
     bool moving;                         /* turns are being taken just now */
+    bool asked;                          /* and not judged yet */
     bool listed;                         /* to be looked at */
 };
 
@@ -315,6 +316,7 @@ struct pawl__tenure {
     bool at_risk : 1;   /* told so since the last good renewal */
     bool asked : 1;     /* for a renewal, since it was last proven, */
     bool starved : 1;   /* or there was no memory to ask */
+    bool trial : 1;     /* held for a set that is not complete yet: nobody is told of its loss */
 };
 
 /* Which tenure a notice is about. Its handle is told, if that has not been closed meanwhile. */
@@ -526,6 +528,10 @@ void pawl__machine_owner_gone(struct pawl__machine *machine, uint64_t owner, int
  * none. */
 struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,
     const struct pawl__handle *handle, uint64_t owner, int64_t now_us);
+
+/* The set for which a multi-lock's handle has got it is complete: its loss is told of from now on.
+ */
+void pawl__machine_confirm(struct pawl__machine *machine, struct pawl__tenure *tenure);
 
 /* Whether the tenure was acquired through this handle more often than released. */
 bool pawl__handle_holds(const struct pawl__handle *handle, const struct pawl__tenure *tenure);

@@ -134,6 +134,8 @@ void pawl__claim_twins_enter(
 struct pawl__request *pawl__claim_next(struct pawl__name *name); /* the queue's head, taken out */
 struct pawl__tenure *pawl__claim_tenure(struct pawl__machine *machine,
     struct pawl__request *request); /* its own; made now if it has none; NULL: no memory */
+struct pawl__tenure *pawl__claim_enter(struct pawl__machine *machine,
+    struct pawl__request *request); /* its turn has come; NULL: no memory, and it has failed */
 unsigned pawl__claim_tokens(
     const struct pawl__tenure *tenure); /* how many its grant may need, with hand-offs */
 void pawl__claim_requeue(struct pawl__name *name, struct pawl__request *request); /* as its head */
@@ -153,6 +155,7 @@ void pawl__party_answered(struct pawl__machine *machine, struct pawl__tenure *te
     struct pawl__op *op, int64_t now_us);
 bool pawl__party_is_first(const struct pawl__name *name,
     const struct pawl__request *request); /* it has the turn that this one waits for */
+void pawl__party_reenters(const struct pawl__request *request); /* which has a tenure */
 void pawl__party_finished(struct pawl__machine *machine, struct pawl__request *request);
 void pawl__parties_cancel(struct pawl__machine *machine, const struct pawl__handle *handle);
 void pawl__parties_settle(struct pawl__machine *machine, int64_t now_us);

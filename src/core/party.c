@@ -61,12 +61,14 @@ struct pawl__request *pawl__request_voice(struct pawl__request *request)
     if (party->speaker != NULL && !party->speaker->finished) {
         return party->speaker;
     }
+    struct pawl__request *voice = NULL; /* who stood in line knows for whom they all waited */
     for (size_t i = 0; i < party->joined; i++) {
-        if (!party->requests[i]->finished) {
-            return party->requests[i];
+        struct pawl__request *other = party->requests[i];
+        if (!other->finished && (voice == NULL || (other->stood && !voice->stood))) {
+            voice = other;
         }
     }
-    return request;
+    return voice != NULL ? voice : request;
 }
 
 /* It waits for another lock, or for another caller at one, and not for the backend. */
@@ -88,6 +90,7 @@ bool pawl__party_is_first(const struct pawl__name *name, const struct pawl__requ
 static void ask_all(struct pawl__machine *machine, struct pawl__party *party, int64_t now_us)
 {
     assert(party->out == 0);
+    party->asked = true;
     set_speaker(machine, party, NULL);
     for (size_t i = 0; i < party->count; i++) {
         struct pawl__request *request = party->requests[i];
@@ -110,10 +113,21 @@ static void refuse_tries(struct pawl__machine *machine, struct pawl__party *part
     }
 }
 
+/* The first that has to wait for its turn, or to enter where its owner is already. NULL: none. */
+static struct pawl__request *find_late(const struct pawl__party *party)
+{
+    for (size_t i = 0; i < party->joined; i++) {
+        if (!has_turn(party->requests[i])) {
+            return party->requests[i];
+        }
+    }
+    return NULL;
+}
+
 /* Take the next turns, as far as they are to be had, and ask if they all are. */
 static void advance(struct pawl__machine *machine, struct pawl__party *party, int64_t now_us)
 {
-    if (party->moving || party->over || party->out > 0) {
+    if (party->moving || party->over || party->asked) {
         return;
     }
     party->moving = true;
@@ -129,9 +143,11 @@ static void advance(struct pawl__machine *machine, struct pawl__party *party, in
     if (party->over || party->arrived < party->count) {
         return;
     }
-    if (party->joined == party->count && has_turn(party->requests[party->count - 1])) {
+    struct pawl__request *late = find_late(party);
+    if (late == NULL) {
         ask_all(machine, party, now_us);
     } else {
+        set_speaker(machine, party, late);
         refuse_tries(machine, party, now_us);
     }
 }
@@ -184,15 +200,10 @@ static void begin_anew(struct pawl__machine *machine, struct pawl__request *requ
 {
     pawl__tenure_clean(machine, request->tenure, now_us);
     request->tenure = NULL;
-    struct pawl__tenure *tenure = pawl__claim_tenure(machine, request);
-    if (tenure == NULL) {
-        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
-        return;
+    struct pawl__tenure *tenure = pawl__claim_enter(machine, request);
+    if (tenure != NULL) {
+        tenure->state = PAWL__TENURE_WAITING;
     }
-    tenure->request = request;
-    tenure->state = PAWL__TENURE_WAITING;
-    tenure->name->active = tenure;
-    pawl__tenure_number(machine, tenure);
 }
 
 /* Nobody waits for the speaker's lock with something in the backend. */
@@ -267,7 +278,7 @@ static void let_speak(struct pawl__machine *machine, struct pawl__party *party,
         }
     }
     pawl__claim_answered(machine, tenure, &tenure->motion->main, now_us);
-    if (!party->over && party->out == 0 && party->speaker == speaker) {
+    if (!party->over && !party->asked && party->speaker == speaker) {
         if (held) {
             yield_turns(machine, party, now_us);
             give_back(machine, party, now_us);
@@ -278,6 +289,27 @@ static void let_speak(struct pawl__machine *machine, struct pawl__party *party,
 
 /* All answers count when the last one is there: one that came when its lease was over is asked for
  * again, with the others. */
+static void judge(struct pawl__machine *machine, struct pawl__party *party, int64_t now_us)
+{
+    struct pawl__request *speaker = find_speaker(party, now_us);
+    party->asked = false;
+    if (speaker == NULL) {
+        grant_all(machine, party, now_us);
+    } else {
+        let_speak(machine, party, speaker, now_us);
+    }
+}
+
+/* It enters where its owner has just come in by another claim. What was asked for it does not count
+ * any more: that it has entered does. */
+void pawl__party_reenters(const struct pawl__request *request)
+{
+    struct pawl__party *party = pawl__request_party(request);
+    if (party != NULL && party->asked && !request->tenure->main_out) {
+        party->out++;
+    }
+}
+
 void pawl__party_answered(
     struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__op *op, int64_t now_us)
 {
@@ -290,14 +322,8 @@ void pawl__party_answered(
         tenure->granted = op->answer == PAWL__DONE;
         tenure->doubt = tenure->doubt && !op->fenced;
     } /* who was spared may hold it since an earlier question */
-    if (party->out > 0 || party->over) {
-        return;
-    }
-    struct pawl__request *speaker = find_speaker(party, now_us);
-    if (speaker == NULL) {
-        grant_all(machine, party, now_us);
-    } else {
-        let_speak(machine, party, speaker, now_us);
+    if (party->out == 0 && !party->over) {
+        judge(machine, party, now_us);
     }
 }
 
@@ -317,8 +343,8 @@ void pawl__party_finished(struct pawl__machine *machine, struct pawl__request *r
         party->status = request->status;
         party->culprit = request;
         list(machine, party);
-    } else if (party->out == 0) {
-        list(machine, party); /* it had the lock before: the next one takes its turn */
+    } else if (!party->asked || --party->out == 0) {
+        list(machine, party); /* it had the lock before: the others go on without it */
     }
 }
 
@@ -362,8 +388,10 @@ void pawl__parties_settle(struct pawl__machine *machine, int64_t now_us)
         party->listed = false;
         if (party->over) {
             end_others(machine, party, now_us);
-        } else {
+        } else if (!party->asked) {
             advance(machine, party, now_us);
+        } else if (party->out == 0) {
+            judge(machine, party, now_us);
         }
     }
 }

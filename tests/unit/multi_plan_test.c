@@ -276,7 +276,7 @@ static void lost_while_waiting(void **state)
     expect_round(call, START_US, "xxxx", ACQUIRE, 0);
     answer(call, "oooo");
     assert_false(pawl__multi_next(call, START_US));
-    pawl__multi_fail_lost(call, 2);
+    pawl__multi_fail_lost(call, 2, "x");
     answer(call, "oolo");
     assert_int_equal(call->culprit, 2);
     expect_end(call, START_US, PAWL_LOST, "----");

@@ -63,30 +63,45 @@ static const char *const wrong_sets[] = {":1700000000000001\\r\\n", "*0\\r\\n",
     "*1\\r\\n:1700000000000001\\r\\n", "*3\\r\\n:1\\r\\n:1\\r\\n:1\\r\\n",
     "*2\\r\\n:0\\r\\n:0\\r\\n", "*2\\r\\n:1700000000000001\\r\\n:0\\r\\n",
     "*2\\r\\n:1700000000000001\\r\\n:-5000\\r\\n", "*2\\r\\n:-5000\\r\\n:-5000\\r\\n",
-    "*2\\r\\n:0\\r\\n+OK\\r\\n", "*2\\r\\n:0\\r\\n*1\\r\\n:1\\r\\n"};
+    "*2\\r\\n:0\\r\\n:-5000\\r\\n", "*2\\r\\n:0\\r\\n*2\\r\\n:5\\r\\n$1\\r\\na\\r\\n",
+    "*2\\r\\n:0\\r\\n*2\\r\\n:-5000\\r\\n:1\\r\\n", "*2\\r\\n:0\\r\\n+OK\\r\\n",
+    "*2\\r\\n:0\\r\\n*1\\r\\n:1\\r\\n"};
+
+/* And of two releases each has its answer. */
+static const char *const wrong_releases[] = {":1\\r\\n", "*0\\r\\n", "*1\\r\\n:1\\r\\n",
+    "*3\\r\\n:1\\r\\n:1\\r\\n:1\\r\\n", "*2\\r\\n:1\\r\\n:-1\\r\\n", "*2\\r\\n:1\\r\\n+OK\\r\\n",
+    "*2\\r\\n:1\\r\\n*1\\r\\n:1\\r\\n"};
+
+static void set_through(void **state, const struct pawl__script *script, const char *reply)
+{
+    talk_begin(state);
+    print_message("%s\n", reply);
+    pawl_client *client = talk_client("?timeout=1s");
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    pawl_lock *members[2] = {talk_lock(client), NULL};
+    pawl_lock *set = NULL;
+    options.owner = PAWL_OWNER_HANDLE;
+    ASSERT_OK(pawl_lock_open(client, "y", &options, &members[1]));
+    ASSERT_OK(pawl_lock_open_multi(members, 2, NULL, &set));
+    talk_answer(script, reply);
+    ASSERT_OK(pawl_lock_acquire(set, PAWL_TRY));
+    assert_true(pawl_lock_token(members[1]) == TOKEN);
+    ASSERT_OK(pawl_lock_release(set));
+    assert_int_equal(scripted_accepted(scripted), 2);
+    assert_int_equal(scripted_count(scripted, "CLIENT KILL ID 1"), 1);
+    ASSERT_OK(pawl_lock_close(set));
+    ASSERT_OK(pawl_lock_close(members[1]));
+    scripted_check(scripted);
+    talk_end(state);
+}
 
 static void a_set_is_asked_again(void **state)
 {
     for (size_t i = 0; i < COUNT(wrong_sets); i++) {
-        talk_begin(state);
-        print_message("%s\n", wrong_sets[i]);
-        pawl_client *client = talk_client("?timeout=1s");
-        pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-        pawl_lock *members[2] = {talk_lock(client), NULL};
-        pawl_lock *set = NULL;
-        options.owner = PAWL_OWNER_HANDLE;
-        ASSERT_OK(pawl_lock_open(client, "y", &options, &members[1]));
-        ASSERT_OK(pawl_lock_open_multi(members, 2, NULL, &set));
-        talk_answer(&pawl__script_acquire_all, wrong_sets[i]);
-        ASSERT_OK(pawl_lock_acquire(set, PAWL_TRY));
-        assert_true(pawl_lock_token(members[1]) == TOKEN);
-        assert_int_equal(scripted_accepted(scripted), 2);
-        assert_int_equal(scripted_count(scripted, "CLIENT KILL ID 1"), 1);
-        ASSERT_OK(pawl_lock_release(set));
-        ASSERT_OK(pawl_lock_close(set));
-        ASSERT_OK(pawl_lock_close(members[1]));
-        scripted_check(scripted);
-        talk_end(state);
+        set_through(state, &pawl__script_acquire_all, wrong_sets[i]);
+    }
+    for (size_t i = 0; i < COUNT(wrong_releases); i++) {
+        set_through(state, &pawl__script_release_all, wrong_releases[i]);
     }
 }
 

@@ -108,6 +108,17 @@ static uint64_t number_in(
     return number;
 }
 
+/* Nobody who takes locks as we do leaves a key without a TTL. */
+static void tell_endless(struct pawl__op *op)
+{
+    char shown[SHOWN_SIZE];
+    pawl__printable(op->place->name, op->place->name_size, shown, sizeof shown);
+    op->error = pawl__format("lock '%s': it is held elsewhere, by a key that never expires, as no "
+                             "lock of pawl's or Redisson's does; choose another name, or delete it "
+                             "if nobody needs it",
+        shown);
+}
+
 static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
 {
     if (number > 0) {
@@ -118,6 +129,9 @@ static enum pawl__reply_result take_acquire(struct pawl__op *op, int64_t number)
         return PAWL__REPLY_STRANGE;
     }
     op->hint_us = number == -1 ? -1 : (-2 - number) * 1000;
+    if (number == -1) {
+        tell_endless(op);
+    }
     return answer(op, PAWL__HELD);
 }
 
@@ -203,7 +217,33 @@ static enum pawl__reply_result take_inspect(const struct pawl__resp_reader *read
     return answer(op, PAWL__DONE);
 }
 
-static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *reader,
+static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
+{
+    switch (op->kind) {
+    case PAWL__OP_ACQUIRE:
+        return take_acquire(op, number);
+    case PAWL__OP_RELEASE:
+        return take_release(op, number);
+    case PAWL__OP_PASS:
+        return take_pass(op, number);
+    case PAWL__OP_RENEW:
+    case PAWL__OP_VERIFY:
+    case PAWL__OP_COUNT:
+    case PAWL__OP_BREAK:
+    case PAWL__OP_RAISE:
+        return take_flag(op, number);
+    case PAWL__OP_TALLY:
+        return pawl__tally_answer(op, number);
+    case PAWL__OP_INSPECT:
+    case PAWL__OP_WATCH:
+    case PAWL__OP_UNWATCH:
+        break;
+    }
+    return PAWL__REPLY_STRANGE;
+}
+
+/* Several with an answer each: renewals, or releases. */
+static enum pawl__reply_result take_each(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
 {
     if (reply->type != PAWL__RESP_ARRAY) {
@@ -215,12 +255,33 @@ static enum pawl__reply_result take_renewals(const struct pawl__resp_reader *rea
         if (item->type == PAWL__RESP_ERROR) {
             take_error(op, pawl__resp_text(reader, item), item->text_size, context);
         } else if (item->type != PAWL__RESP_INTEGER ||
-                   take_flag(op, item->integer) == PAWL__REPLY_STRANGE) {
+                   take_number(op, item->integer) == PAWL__REPLY_STRANGE) {
             return PAWL__REPLY_STRANGE;
         }
         item = pawl__resp_next(reader, reply, item);
     }
     return item == NULL && op == NULL ? PAWL__REPLY_TAKEN : PAWL__REPLY_STRANGE;
+}
+
+/* The one of several that keeps all from being given: its answer, and who has it. */
+static enum pawl__reply_result take_held(
+    const struct pawl__resp_reader *reader, const struct pawl__resp_node *item, struct pawl__op *op)
+{
+    char shown[SHOWN_SIZE];
+    char holder[SHOWN_SIZE];
+    const struct pawl__resp_node *number = pawl__resp_first(reader, item);
+    const struct pawl__resp_node *who =
+        item->child_count == 2 ? pawl__resp_next(reader, item, number) : NULL;
+    if (who == NULL || who->type != PAWL__RESP_TEXT || number->type != PAWL__RESP_INTEGER ||
+        number->integer >= 0 || take_acquire(op, number->integer) == PAWL__REPLY_STRANGE) {
+        return PAWL__REPLY_STRANGE;
+    }
+    if (op->error == NULL && who->text_size > 0) {
+        pawl__printable(op->place->name, op->place->name_size, shown, sizeof shown);
+        pawl__printable(pawl__resp_text(reader, who), who->text_size, holder, sizeof holder);
+        op->error = pawl__format("lock '%s': it is held elsewhere, by %s", shown, holder);
+    }
+    return PAWL__REPLY_TAKEN;
 }
 
 /* One of several that are one; 0: it was not given because of another. */
@@ -231,7 +292,10 @@ static enum pawl__reply_result take_joint(const struct pawl__resp_reader *reader
         take_error(op, pawl__resp_text(reader, item), item->text_size, context);
         return PAWL__REPLY_TAKEN;
     }
-    if (item->type != PAWL__RESP_INTEGER) {
+    if (item->type == PAWL__RESP_ARRAY) {
+        return take_held(reader, item, op);
+    }
+    if (item->type != PAWL__RESP_INTEGER || item->integer < 0) {
         return PAWL__REPLY_STRANGE;
     }
     return item->integer == 0 ? answer(op, PAWL__SPARED) : take_acquire(op, item->integer);
@@ -262,36 +326,12 @@ static enum pawl__reply_result take_acquires(const struct pawl__resp_reader *rea
     return item == NULL && op == NULL && whole ? PAWL__REPLY_TAKEN : PAWL__REPLY_STRANGE;
 }
 
-static enum pawl__reply_result take_number(struct pawl__op *op, int64_t number)
-{
-    switch (op->kind) {
-    case PAWL__OP_ACQUIRE:
-        return take_acquire(op, number);
-    case PAWL__OP_RELEASE:
-        return take_release(op, number);
-    case PAWL__OP_PASS:
-        return take_pass(op, number);
-    case PAWL__OP_VERIFY:
-    case PAWL__OP_COUNT:
-    case PAWL__OP_BREAK:
-    case PAWL__OP_RAISE:
-        return take_flag(op, number);
-    case PAWL__OP_TALLY:
-        return pawl__tally_answer(op, number);
-    case PAWL__OP_RENEW:
-    case PAWL__OP_INSPECT:
-    case PAWL__OP_WATCH:
-    case PAWL__OP_UNWATCH:
-        break;
-    }
-    return PAWL__REPLY_STRANGE;
-}
-
 enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *reader,
     const struct pawl__resp_node *reply, struct pawl__op *ops, struct pawl__reply_context *context)
 {
     if (reply->type == PAWL__RESP_INTEGER) {
-        return ops->next == NULL ? take_number(ops, reply->integer) : PAWL__REPLY_STRANGE;
+        const bool one = ops->next == NULL && ops->kind != PAWL__OP_RENEW;
+        return one ? take_number(ops, reply->integer) : PAWL__REPLY_STRANGE;
     }
     if (reply->type == PAWL__RESP_ERROR) {
         for (struct pawl__op *op = ops; op != NULL; op = op->next) {
@@ -299,8 +339,8 @@ enum pawl__reply_result pawl__command_answer(const struct pawl__resp_reader *rea
         }
         return PAWL__REPLY_TAKEN;
     }
-    if (ops->kind == PAWL__OP_RENEW) {
-        return take_renewals(reader, reply, ops, context);
+    if (ops->kind == PAWL__OP_RENEW || (ops->kind == PAWL__OP_RELEASE && ops->next != NULL)) {
+        return take_each(reader, reply, ops, context);
     }
     if (ops->kind == PAWL__OP_ACQUIRE && ops->next != NULL) {
         return take_acquires(reader, reply, ops, context);

@@ -139,37 +139,73 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
     return finish(out, write_tokens(at, op));
 }
 
-/* Several that are one; see acquire_all.lua. */
+/* What acquire_mixed.lua calls a lock. */
+static char letter_of(const struct pawl__op *op)
+{
+    const enum pawl__family family = op->place->family;
+    return family == PAWL__FAMILY_PLAIN    ? 'p'
+           : family != PAWL__FAMILY_SHARED ? 'm'
+           : op->as == PAWL_WRITE          ? 'w'
+                                           : 'r';
+}
+
+static char *write_letters(char *at, const struct pawl__op *ops, unsigned count)
+{
+    at = write_key_size(at, count);
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        *at++ = letter_of(op);
+    }
+    return write_bytes(at, "\r\n", 2);
+}
+
+static char *write_stems(char *at, const struct pawl__op *ops)
+{
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        if (letter_of(op) == 'r') {
+            at = write_key(at, pawl__redis_place_of(op->place), KEY_STEM);
+        }
+    }
+    return at;
+}
+
+/* Several that are one; see acquire_all.lua and acquire_mixed.lua. */
 __attribute__((noinline)) static bool put_acquires(const struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole)
 {
-    const struct pawl__script *script = &pawl__script_acquire_all;
     struct pawl__script_head head;
     uint32_t count = 0;
+    uint32_t readers = 0;
+    bool mixed = false;
     size_t size = REST_SIZE_MAX;
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        const char letter = letter_of(op);
         count++;
-        size += rest_size(pawl__redis_place_of(op->place), 2);
+        readers += letter == 'r' ? 1 : 0;
+        mixed = mixed || letter != 'm';
+        size += rest_size(pawl__redis_place_of(op->place), 3);
     }
     assert(count <= PAWL__JOINT_MAX);
-    head_init(&head, script, 2 * count, 2 + 3 * count);
+    const struct pawl__script *script =
+        mixed ? &pawl__script_acquire_mixed : &pawl__script_acquire_all;
+    head_init(&head, script, 2 * count, (mixed ? 3U : 2U) + 3 * count + readers);
     char *at = begin(out, &head, script, whole, size);
     if (at == NULL) {
         return false;
     }
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-        at = write_key(at, place, KEY_TOKEN);
+        at = write_key(at, place, letter_of(op) == 'p' ? KEY_LOCK : KEY_TOKEN);
         at = write_key(at, place, KEY_LOCK);
     }
     at = write_number(at, commands->token_ttl_s);
     at = write_number(at, commands->token_floor);
+    at = mixed ? write_letters(at, ops, count) : at;
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         at = write_owner(at, commands, op->id);
         at = write_lease(at, op->lease_us);
         at = write_number(at, op->tokens > 0 ? op->tokens : 1);
     }
-    return finish(out, at);
+    return finish(out, mixed ? write_stems(at, ops) : at);
 }
 
 static bool put_count(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -196,6 +232,33 @@ static bool put_release(const struct pawl__commands *commands, struct pawl__buff
     at = write_key(at, place, KEY_LOCK);
     at = write_key(at, place, KEY_CHANNEL);
     return finish(out, write_owner(at, commands, op->id));
+}
+
+/* Several at once; see release_all.lua. */
+__attribute__((noinline)) static bool put_releases(const struct pawl__commands *commands,
+    struct pawl__buffer *out, const struct pawl__op *ops, bool whole)
+{
+    const struct pawl__script *script = &pawl__script_release_all;
+    struct pawl__script_head head;
+    uint32_t count = 0;
+    size_t size = 0;
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        count++;
+        size += rest_size(pawl__redis_place_of(op->place), 2);
+    }
+    head_init(&head, script, count, 2 * count);
+    char *at = begin(out, &head, script, whole, size);
+    if (at == NULL) {
+        return false;
+    }
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        at = write_key(at, pawl__redis_place_of(op->place), KEY_LOCK);
+    }
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        at = write_key(at, pawl__redis_place_of(op->place), KEY_CHANNEL);
+        at = write_owner(at, commands, op->id);
+    }
+    return finish(out, at);
 }
 
 static bool put_pass(const struct pawl__commands *commands, struct pawl__buffer *out,
@@ -305,9 +368,6 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
 {
     switch (ops->kind) {
     case PAWL__OP_ACQUIRE:
-        if (ops->next != NULL) {
-            return put_acquires(commands, out, ops, whole);
-        }
         return atomic_load_explicit(&ops->place->clocked, memory_order_relaxed)
                    ? put_acquire_clocked(commands, out, ops, whole)
                    : put_acquire(commands, out, ops, whole);
@@ -318,7 +378,8 @@ static bool put_mutex(struct pawl__commands *commands, struct pawl__buffer *out,
     case PAWL__OP_COUNT:
         return put_count(commands, out, ops, whole);
     case PAWL__OP_RELEASE:
-        return put_release(commands, out, ops, whole);
+        return ops->next != NULL ? put_releases(commands, out, ops, whole)
+                                 : put_release(commands, out, ops, whole);
     case PAWL__OP_PASS:
         return put_pass(commands, out, ops, whole);
     case PAWL__OP_INSPECT:
@@ -340,6 +401,9 @@ bool pawl__command_put(struct pawl__commands *commands, struct pawl__buffer *out
     const struct pawl__op *ops, bool whole)
 {
     const enum pawl__family family = ops->place->family;
+    if (ops->kind == PAWL__OP_ACQUIRE && ops->next != NULL) {
+        return put_acquires(commands, out, ops, whole);
+    }
     if (family == PAWL__FAMILY_MUTEX) {
         return put_mutex(commands, out, ops, whole);
     }
@@ -364,7 +428,13 @@ bool pawl__command_joins(const struct pawl__op *op, const struct pawl__op *next)
     if (next->kind == PAWL__OP_ACQUIRE) {
         return next->joint && op->kind == PAWL__OP_ACQUIRE;
     }
-    return op->kind == PAWL__OP_RENEW && next->kind == PAWL__OP_RENEW &&
+    if (op->kind != next->kind) {
+        return false;
+    }
+    if (op->kind == PAWL__OP_RELEASE) {
+        return op->place->family == PAWL__FAMILY_MUTEX && next->place->family == PAWL__FAMILY_MUTEX;
+    }
+    return op->kind == PAWL__OP_RENEW &&
            renewal_of(op->place->family) == renewal_of(next->place->family);
 }
 

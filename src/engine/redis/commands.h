@@ -14,7 +14,7 @@
 #include "engine/redis/resp.h"
 #include "engine/redis/resp_write.h"
 
-enum { PAWL__BATCH_MAX = 100 }; /* locks renewed, or acquired, by one script */
+enum { PAWL__BATCH_MAX = 100 }; /* locks renewed, acquired or released by one script */
 _Static_assert(PAWL__BATCH_MAX == PAWL__JOINT_MAX, "what is made together is one command");
 
 /* No token is below this: microseconds of a clock that says 2001 or later. */
@@ -67,8 +67,8 @@ struct pawl__commands {
 void pawl__commands_init(struct pawl__commands *commands, const char *uuid, int64_t token_ttl_s);
 void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_floor);
 
-/* Can the next operation go into the same command? Renewals by the same script can, and acquires
- * that are made together are one. */
+/* Can the next operation go into the same command? Renewals by the same script can, and releases of
+ * mutexes; and acquires that are made together are one. */
 bool pawl__command_joins(const struct pawl__op *op, const struct pawl__op *next);
 
 /* Write one operation, or up to PAWL__BATCH_MAX linked by next, which join. False: there is no

@@ -108,8 +108,8 @@ int64_t pawl__conn_pending_due(const struct pawl__conn *conn)
 
 /* ===== Queueing commands ===== */
 
-/* Cut the next command's worth from a list: one operation, as many renewals as fit a script, or
- * acquires that are made together. */
+/* Cut the next command's worth from a list: one operation, as many renewals or releases as fit a
+ * script, or acquires that are made together. */
 static struct pawl__op *cut_batch(struct pawl__op **ops)
 {
     struct pawl__op *first = *ops;
@@ -135,7 +135,7 @@ static struct pawl__slot slot_for(struct pawl__conn *conn, struct pawl__op *ops,
     for (const struct pawl__op *op = ops->next; op != NULL; op = op->next) {
         slot.deadline_us = pawl__min64(slot.deadline_us, op->deadline_us);
         slot.lazy = slot.lazy && op->lazy && op->engine == NULL;
-        slot.orphan = slot.orphan || (op->engine != NULL && op->kind == PAWL__OP_RENEW);
+        slot.orphan = slot.orphan || (op->engine != NULL && op->kind != PAWL__OP_ACQUIRE);
     }
     return slot;
 }

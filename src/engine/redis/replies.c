@@ -48,12 +48,12 @@ PAWL__RARE static void take_check(
     pawl__conn_end_check(check);
 }
 
-/* Many renewals in one command were refused because of one key: ask for each alone. */
-static bool split_renewals(struct pawl__conn *conn, const struct pawl__slot *slot,
+/* Many in one command were refused because of one key: ask for each alone. Of acquires that were
+ * to be made together the core takes back what is given then, and tells of the one that is not. */
+static bool split_denied(struct pawl__conn *conn, const struct pawl__slot *slot,
     const struct pawl__resp_node *reply, struct pawl__effects *effects)
 {
-    if (slot->ops->next == NULL || slot->ops->kind != PAWL__OP_RENEW ||
-        !pawl__resp_is_error(reply) ||
+    if (slot->ops->next == NULL || !pawl__resp_is_error(reply) ||
         !pawl__redis_error_is_denial(
             pawl__resp_text(&conn->link.reader, reply), reply->text_size)) {
         return false;
@@ -127,7 +127,7 @@ PAWL__RARE static bool take_other(struct pawl__conn *conn, const struct pawl__sl
         return true;
     }
     note_clock(conn, slot->ops, reply);
-    return split_renewals(conn, slot, reply, effects) || take_answer(conn, slot, reply, effects);
+    return split_denied(conn, slot, reply, effects) || take_answer(conn, slot, reply, effects);
 }
 
 static bool take_reply(

@@ -264,7 +264,7 @@ static const struct pawl__engine joining = {
     .place_size = sizeof(struct pawl__place),
     .expires = true,
     .passes = true,
-    .joins = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN),
+    .joins = SIM_JOINS,
 };
 
 static const struct pawl__engine session = {
@@ -427,10 +427,12 @@ void sim_client_shut(struct sim_client *client)
 /* ===== Handles ===== */
 
 /* Of a read/write lock, the first and the third handle are one for each, so that most threads find
- * both. */
-static pawl_kind kind_of(const struct sim_world *world, unsigned name, unsigned slot)
+ * both; or, where each name has one handle, some clients read and others write. */
+static pawl_kind kind_of(const struct sim_client *client, unsigned name, unsigned slot)
 {
-    bool odd = (world->plan.seed >> name & 1) != 0;
+    const struct sim_world *world = client->world;
+    const uint64_t turn = world->plan.joins ? client->index : 0;
+    bool odd = ((world->plan.seed >> name ^ turn) & 1) != 0;
     switch ((int)world->plan.families[name]) {
     case PAWL__FAMILY_FAIR:
         return PAWL_FAIR;
@@ -486,7 +488,7 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
     handle->name = index % world->plan.names;
     handle->is_owner = index / world->plan.names == 1;
     handle->handle.terms = &handle->terms;
-    handle->terms.kind = kind_of(world, handle->name, index / world->plan.names);
+    handle->terms.kind = kind_of(client, handle->name, index / world->plan.names);
     draw_options(client, handle);
     const struct pawl__place *place = &world->places[handle->name];
     bool fresh;

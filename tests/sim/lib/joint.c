@@ -46,12 +46,13 @@ void sim_joint_sent(struct sim_call *leader)
     }
 }
 
-/* Whether somebody else holds it. */
+/* Whether somebody else holds it, other than as a reader beside a reader. */
 static bool is_busy(struct sim_world *world, const struct sim_call *call)
 {
     static struct sim_picture picture;
     sim_picture_look(world, call->name, sim_backend_now(world), &picture);
-    return picture.held > 0 &&
+    const bool both_read = call->copy.as == PAWL_READ && picture.holds[0].reads;
+    return picture.held > 0 && !both_read &&
            sim_picture_find(&picture, sim_peer(call->uuid), call->copy.id) == NULL;
 }
 

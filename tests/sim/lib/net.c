@@ -202,6 +202,9 @@ void sim_net_arrive(struct sim_world *world, struct sim_event *event)
 {
     struct sim_call *call = event->call;
     bool died = world->plan.session && call->life != call->client->life; /* and all of it */
+    if (world->down) {
+        trouble(call->client, world->now_us);
+    }
     if (call->dropped || world->down || died || is_fenced_off(call)) {
         return;
     }

@@ -179,16 +179,19 @@ static void make_multi(struct sim_plan *plan, struct pawl__random *random)
     plan->on[SIM_CLOSE] = plan->on[SIM_SHUT] = plan->on[SIM_THREAD_END] = false;
 }
 
-/* The same with an engine that gives mutexes together: as a rule all of them are. No request comes
- * twice, for its copy would have to be of all. */
+/* The same with an engine that gives nearly all kinds together: as a rule all names are of these.
+ * No request comes twice, for its copy would have to be of all. */
 static void make_joint(struct sim_plan *plan, struct pawl__random *random)
 {
+    static const enum pawl__family families[] = {PAWL__FAMILY_MUTEX, PAWL__FAMILY_MUTEX,
+        PAWL__FAMILY_MUTEX, PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED,
+        PAWL__FAMILY_SPIN, PAWL__FAMILY_PLAIN};
     make_multi(plan, random);
     plan->joins = true;
     const bool whole = pawl__random_below(random, 4) > 0;
     for (int i = 0; i < SIM_NAMES_MAX && whole; i++) {
-        plan->families[i] =
-            pawl__random_below(random, 4) > 0 ? PAWL__FAMILY_MUTEX : PAWL__FAMILY_SPIN;
+        const size_t count = sizeof families / sizeof families[0];
+        plan->families[i] = families[pawl__random_below(random, count)];
     }
     plan->on[SIM_DOUBLE] = false;
 }

@@ -87,6 +87,11 @@ enum sim_fault {
 
 extern const char *const sim_fault_names[SIM_FAULT_COUNT];
 
+/* Of these families an engine may give several together. */
+#define SIM_JOINS                                                                                  \
+    (PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) |                \
+        PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN))
+
 struct sim_plan {
     uint64_t seed;
     bool on[SIM_FAULT_COUNT];
@@ -99,7 +104,7 @@ struct sim_plan {
     unsigned names;
     enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
     unsigned teams;                            /* of each client, that want all names at once, */
-    bool joins;                                /* and the engine gives mutexes together */
+    bool joins;                                /* and the engine gives SIM_JOINS together */
     int64_t permits[SIM_NAMES_MAX];            /* of semaphores */
     bool handoff;                              /* some handles of mutexes ask for it */
     unsigned handles;

@@ -93,8 +93,7 @@ static bool is_valid(const struct sim_team *team, size_t *lost_out)
 /* Whether the engine gives this name together with others. */
 static bool joins(const struct sim_plan *plan, unsigned name)
 {
-    const enum pawl__family family = plan->families[name];
-    return plan->joins && (family == PAWL__FAMILY_MUTEX || family == PAWL__FAMILY_SPIN);
+    return plan->joins && (SIM_JOINS & PAWL__FAMILY_BIT(plan->families[name])) != 0;
 }
 
 static bool all_join(const struct sim_plan *plan)
@@ -140,7 +139,7 @@ static bool next_round(struct sim_team *team)
         return true;
     }
     if (call->kind == PAWL__WANT_ACQUIRE && call->status == PAWL_OK && !is_valid(team, &lost)) {
-        pawl__multi_fail_lost(call, lost);
+        pawl__multi_fail_lost(call, lost, "");
         return true;
     }
     return false;

@@ -51,7 +51,7 @@ static void answer_call(struct scripted_turn *turn, void *arg)
         for (long i = 0; i < count; i++) {
             text_addf(&turn->reply, ":%lld\r\n", (long long)TOKEN);
         }
-    } else if (is_script(hex, &pawl__script_renew)) {
+    } else if (is_script(hex, &pawl__script_renew) || is_script(hex, &pawl__script_release_all)) {
         const long count = strtol(turn->words->items[2], NULL, 10);
         text_addf(&turn->reply, "*%ld\r\n", count);
         for (long i = 0; i < count; i++) {

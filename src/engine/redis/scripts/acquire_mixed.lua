@@ -1,0 +1,164 @@
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- Give tenures their locks, which may be of several kinds and each of which can be had or is the
+-- tenure's own already: all, or none.
+--
+-- KEYS   for each lock its token counter (a plain lock has none, and itself here) and the lock
+-- ARGV   1 how long a new token counter lives in s (0: ever), 2 what no token may be below (see
+--        parts/token.lua), 3 what they are, a letter for each lock: `m` a mutex or a spin lock, `p`
+--        plain, `r` to read, `w` to write; then for each lock the owner string, the lease in ms,
+--        and how many tokens in a row are for this grant; then for each reader the lock's name in
+--        braces
+-- Result for each lock: as acquire.lua or acquire_plain.lua, if all are granted. If one cannot be,
+--        that one has an error, or its answer as they give it and who holds it, and the others have 0:
+--        not granted
+--
+-- Why so: as acquire_all.lua, which does the same for mutexes and is quicker at that. The keys of
+-- readers' holds come before the first lock is taken, as the tokens do. Each lock is as the script
+-- of its kind makes it (acquire.lua, acquire_plain.lua, acquire_read.lua, acquire_write.lua).
+local call, pcall, count = redis.call, redis.pcall, #KEYS / 2
+local counter_ttl, floor, letters = ARGV[1], ARGV[2], ARGV[3]
+local kind_of, ttls, held, holds, tokens, counter = {}, {}, {}, {}, {}, {}
+-- own   of a lock that is not free: 1 the owner has it, 0 somebody else, 2 it can be had beside them
+-- take  the lock, which is free or can be had beside others
+-- undo  that; `alone`: it was free
+local kinds = {
+    m = {
+        own = function(lock, owner)
+            return pcall('HEXISTS', lock, owner)
+        end,
+        take = function(lock, owner)
+            return pcall('HSET', lock, owner, 1)
+        end,
+        undo = function(lock, owner)
+            return pcall('HDEL', lock, owner)
+        end,
+    },
+    p = {
+        own = function(lock, owner, ttl)
+            local holder = pcall('GET', lock)
+            if type(holder) == 'table' then
+                return holder
+            elseif holder == owner then
+                return 1
+            elseif ttl == -1 and not holder:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') then
+                return redis.error_reply('WRONGTYPE the key is a string without a TTL')
+            end
+            return 0
+        end,
+        take = function(lock, owner)
+            return pcall('SET', lock, owner)
+        end,
+        undo = function(lock)
+            return pcall('DEL', lock)
+        end,
+    },
+    r = {
+        own = function(lock, owner)
+            local mode = pcall('HGET', lock, 'mode')
+            if mode ~= 'read' then
+                return type(mode) == 'table' and mode or 0
+            end
+            return call('HEXISTS', lock, owner) == 1 and 1 or 2
+        end,
+        take = function(lock, owner)
+            return pcall('HSET', lock, 'mode', 'read', owner, 1)
+        end,
+        undo = function(lock, owner, alone)
+            return pcall('HDEL', lock, owner, alone and 'mode' or owner)
+        end,
+    },
+    w = {
+        own = function(lock, owner)
+            return pcall('HEXISTS', lock, owner .. ':write')
+        end,
+        take = function(lock, owner)
+            return pcall('HSET', lock, 'mode', 'write', owner .. ':write', 1)
+        end,
+        undo = function(lock, owner)
+            return pcall('HDEL', lock, 'mode', owner .. ':write')
+        end,
+    },
+}
+local function refuse(which, answer)
+    for i = 1, count do
+        if holds[i] and not held[i] then
+            pcall('DEL', holds[i])
+        end
+        tokens[i] = i == which and answer or 0
+    end
+    return tokens
+end
+--include holder
+local readers = 3 + 3 * count
+for i = 1, count do
+    local letter, lock, owner = letters:sub(i, i), KEYS[2 * i], ARGV[3 * i + 1]
+    local kind = kinds[letter]
+    local ttl = call('PTTL', lock)
+    if ttl ~= -2 then
+        local own = kind.own(lock, owner, ttl)
+        if own == 0 then
+            local who = letter == 'p' and call('GET', lock) or holder(lock)
+            return refuse(i, {ttl < 0 and -1 or -2 - ttl, who})
+        elseif type(own) == 'table' then
+            return refuse(i, own)
+        end
+        held[i] = own == 1
+    end
+    if letter == 'r' then
+        readers = readers + 1
+        holds[i] = ARGV[readers] .. ':' .. owner .. ':rwlock_timeout:1'
+    end
+    kind_of[i], ttls[i] = kind, ttl
+end
+local function draw(KEYS, asked, more)
+    --include token
+    --include row
+    return token
+end
+-- The first token of a reader is kept with its hold, as others may have been granted since.
+local function draw_reader(hold, asked, more, lease)
+    local token = asked and tonumber(call('GET', hold) or '') or 0
+    if token < tonumber(floor) then
+        token = draw(counter, false, more)
+    end
+    if type(token) == 'table' then
+        return token
+    end
+    local left = asked and math.max(lease, call('PTTL', hold)) or lease
+    local kept = pcall('SET', hold, string.format('%.0f', token), 'PX', left)
+    return kept['err'] and kept or token
+end
+for i = 1, count do
+    local more, token = ARGV[3 * i + 3] - 1, 1
+    counter[1] = KEYS[2 * i - 1]
+    if holds[i] then
+        token = draw_reader(holds[i], held[i], more, ARGV[3 * i + 2])
+    elseif kind_of[i] ~= kinds.p then
+        token = draw(counter, held[i], more)
+    end
+    if type(token) == 'table' then
+        return refuse(i, token)
+    end
+    tokens[i] = token
+end
+local function take(i, lock, owner, lease)
+    local taken = held[i] or kind_of[i].take(lock, owner)
+    if type(taken) == 'table' and taken['err'] then
+        return taken
+    end
+    return ttls[i] < tonumber(lease) and pcall('PEXPIRE', lock, lease) or 1
+end
+for i = 1, count do
+    local limited = take(i, KEYS[2 * i], ARGV[3 * i + 1], ARGV[3 * i + 2])
+    if limited ~= 1 then
+        for j = 1, i do
+            local lock, owner, alone = KEYS[2 * j], ARGV[3 * j + 1], ttls[j] == -2
+            if not held[j] and type(kind_of[j].undo(lock, owner, alone)) == 'table' and alone then
+                pcall('DEL', lock)
+            end
+        end
+        return refuse(i, limited)
+    end
+end
+return tokens
