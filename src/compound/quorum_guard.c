@@ -179,6 +179,7 @@ void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size)
     pthread_mutex_unlock(&node->quorum->guard_mutex);
 }
 
+/* The user hears it from the courier, who holds no mutex. */
 static void warn(const struct pawl__quorum *quorum, const char *sentence)
 {
     struct pawl__host *host = &quorum->nodes[0].client->host;

@@ -186,7 +186,7 @@ static bool asks_already(const struct pawl__name *name, uint64_t owner)
     if (heir != NULL && heir->request != NULL && heir->owner == owner) { /* it may have left */
         return true;
     }
-    const struct pawl__list *crowd = &name->traffic->crowd;
+    const struct pawl__list *crowd = &name->traffic->crowd; /* who leaves is not in it any more */
     for (struct pawl__list *node = crowd->next; node != crowd; node = node->next) {
         if (PAWL__CONTAINER(node, struct pawl__tenure, node)->owner == owner) {
             return true;

@@ -498,10 +498,11 @@ static void leave_waiting(
     }
 }
 
-/* Nothing is done for the hold any more. */
+/* Nothing is done for the hold any more, but to free it. */
 void pawl__hold_leave(
-    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status)
+    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status, int64_t now_us)
 {
+    tenure->until_us = pawl__tenure_stands(tenure, now_us);
     if (tenure->request != NULL) {
         leave_waiting(machine, tenure, status);
     }

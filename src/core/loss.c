@@ -87,7 +87,7 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
     if (name->active == tenure) {
         name->active = NULL;
     }
-    pawl__hold_leave(machine, tenure, PAWL_LOST);
+    pawl__hold_leave(machine, tenure, PAWL_LOST, now_us);
     pawl__notice_queue(machine, &tenure->lost);
     if (loss == PAWL__LOSS_DEADLINE && !machine->engine->expires) { /* it waits for our word */
         pawl__hold_free(machine, tenure, now_us);

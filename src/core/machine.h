@@ -281,7 +281,8 @@ struct pawl__tenure {
     uint64_t token;
     int64_t lease_us;
     int64_t deadline_us; /* until when we surely hold */
-    int64_t until_us;    /* extended until here at least */
+    int64_t until_us;    /* HELD: extended until here at least; later: it is in the backend until
+                            here at most */
     int64_t limit_us;    /* never beyond: acquired + max hold */
     int64_t proven_us;   /* when the last question was sent whose answer proved that it is ours */
     union {

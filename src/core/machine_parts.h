@@ -107,6 +107,8 @@ void pawl__tenure_arm(struct pawl__machine *machine, struct pawl__tenure *tenure
 void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__tenure_cleaned(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__op *op, int64_t now_us);
+int64_t pawl__tenure_stands(const struct pawl__tenure *tenure,
+    int64_t now_us); /* until when the backend may have what is held just now */
 bool pawl__tenure_go_on(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 char *pawl__tenure_too_late(const struct pawl__tenure *tenure); /* NULL: no memory */
 void pawl__tenure_timer(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
@@ -216,7 +218,7 @@ bool pawl__hold_renew_early(
     struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice);
 void pawl__hold_leave(
-    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status);
+    struct pawl__machine *machine, struct pawl__tenure *tenure, pawl_status status, int64_t now_us);
 int64_t pawl__valid_until(const struct pawl__op *op);
 
 /* renewals.c */

@@ -14,8 +14,8 @@
  * for its own sake.
  *
  * A release without an answer is repeated, with or without its caller, until it was answered or the
- * lease is over. If a repeated one finds nothing to release, the first copy did it, provided that
- * the hold was still valid then. */
+ * lease is over, the longest that the backend may have heard of. If a repeated one finds nothing to
+ * release, the first copy did it, provided that the hold was still valid then. */
 #include "core/machine_parts.h"
 
 #include "base/alloc.h"
@@ -31,14 +31,24 @@
 
 /* ===== Asking ===== */
 
+/* When the backend will have ended it by itself, whatever it has heard of us. */
+static int64_t lease_end(const struct pawl__machine *machine, const struct pawl__tenure *tenure)
+{
+    return machine->engine->expires ? pawl__max64(tenure->deadline_us, tenure->until_us)
+                                    : PAWL__NEVER;
+}
+
+static bool is_lease_over(
+    const struct pawl__machine *machine, const struct pawl__tenure *tenure, int64_t now_us)
+{
+    return now_us >= lease_end(machine, tenure);
+}
+
 static void try_again(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us)
 {
     int64_t pause_us = pawl__backoff_us(machine, tenure->attempt++, AGAIN_FIRST_US, AGAIN_MOST_US);
-    int64_t due_us = now_us + pause_us;
-    if (machine->engine->expires) {
-        due_us = pawl__min64(due_us, pawl__max64(tenure->deadline_us, now_us));
-    }
-    pawl__tenure_arm(machine, tenure, due_us);
+    int64_t last_us = pawl__max64(lease_end(machine, tenure), now_us);
+    pawl__tenure_arm(machine, tenure, pawl__min64(now_us + pause_us, last_us));
 }
 
 /* Others of us may ask while this one waits until it tries again. */
@@ -224,7 +234,7 @@ static void release_last(struct pawl__machine *machine, struct pawl__tenure *ten
     pawl__list_remove(&tenure->node);
     queue_entering(machine, &tenure->motion->extends, now_us);
     queue_entering(machine, &tenure->motion->extending, now_us);
-    pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
+    pawl__hold_leave(machine, tenure, PAWL_NOT_HELD, now_us);
     if (hand_off(machine, tenure, request, now_us)) {
         return;
     }
@@ -308,13 +318,6 @@ static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, paw
 static pawl_status gone_status(const struct pawl__tenure *tenure, int64_t now_us)
 {
     return tenure->repeated && now_us < tenure->deadline_us ? PAWL_OK : PAWL_LOST;
-}
-
-/* Whether the backend has ended it by itself. */
-static bool is_lease_over(
-    const struct pawl__machine *machine, const struct pawl__tenure *tenure, int64_t now_us)
-{
-    return machine->engine->expires && now_us >= tenure->deadline_us;
 }
 
 /* It is the others' turn: until we hear of the next release, or for a moment. Without memory we do
@@ -556,7 +559,7 @@ void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us)
         if (tenure->state == PAWL__TENURE_HELD) {
             tenure->state = PAWL__TENURE_RELEASING;
             pawl__list_remove(&tenure->node);
-            pawl__hold_leave(machine, tenure, PAWL_NOT_HELD);
+            pawl__hold_leave(machine, tenure, PAWL_NOT_HELD, now_us);
             ask(machine, tenure, now_us);
         } else if (tenure->state == PAWL__TENURE_LOST || tenure->state == PAWL__TENURE_CLEANING) {
             pawl__tenure_clean(machine, tenure, now_us);

@@ -154,6 +154,14 @@ void pawl__tenure_clean(struct pawl__machine *machine, struct pawl__tenure *tenu
     }
 }
 
+/* A renewal that was not answered may have been heard. */
+int64_t pawl__tenure_stands(const struct pawl__tenure *tenure, int64_t now_us)
+{
+    const int64_t renewed_us = pawl__min64(pawl__later(now_us, tenure->lease_us), tenure->limit_us);
+    const bool unheard = tenure->renew && tenure->asked;
+    return unheard ? pawl__max64(tenure->until_us, renewed_us) : tenure->until_us;
+}
+
 /* How long the backend may keep something of it that it has heard. */
 static int64_t kept_us(const struct pawl__tenure *tenure)
 {
@@ -172,8 +180,9 @@ static bool may_linger(const struct pawl__machine *machine, const struct pawl__t
     if (!answered && !op->again) {
         return false; /* the backend refuses: its lease has to end it */
     }
-    return !machine->engine->expires ||
-           now_us < pawl__later(tenure->motion->copy_us, kept_us(tenure));
+    const int64_t held_us = answered ? 0 : tenure->until_us; /* if it ever was */
+    const int64_t copied_us = pawl__later(tenure->motion->copy_us, kept_us(tenure));
+    return !machine->engine->expires || now_us < pawl__max64(copied_us, held_us);
 }
 
 static void release_came_back(

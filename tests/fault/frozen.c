@@ -148,12 +148,13 @@ static void note_answer(pawl_lock *lock, pawl_status status, void *arg)
     atomic_fetch_add(&canceled, status == PAWL_CANCELED ? 1 : 0);
 }
 
-static pawl_lock *open_handle(pawl_client *client)
+static pawl_lock *open_handle(pawl_client *client, const char *name, pawl_kind kind)
 {
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     pawl_lock *lock = NULL;
     options.owner = PAWL_OWNER_HANDLE;
-    ASSERT_OK(pawl_lock_open(client, "heir", &options, &lock));
+    options.kind = kind;
+    ASSERT_OK(pawl_lock_open(client, name, &options, &lock));
     return lock;
 }
 
@@ -164,8 +165,8 @@ static void an_heir_that_left(void **state)
     (void)state;
     pawl_client *client = NULL;
     ASSERT_OK(pawl_client_open(server_url(server), NULL, &client));
-    pawl_lock *giver = open_handle(client);
-    pawl_lock *heir = open_handle(client);
+    pawl_lock *giver = open_handle(client, "heir", PAWL_MUTEX);
+    pawl_lock *heir = open_handle(client, "heir", PAWL_MUTEX);
     atomic_store(&canceled, 0);
     ASSERT_OK(pawl_lock_acquire(giver, PAWL_TRY));
     ASSERT_OK(pawl_lock_acquire_async(heir, PAWL_FOREVER, note_answer, NULL));
@@ -183,10 +184,47 @@ static void an_heir_that_left(void **state)
     pawl_client_close(client);
 }
 
+/* The same for one of a crowd, whose question is with the server when it leaves. */
+static void leave_a_crowd(const char *name, pawl_kind kind, pawl_kind other_kind)
+{
+    pawl_client *client = NULL;
+    pawl_client *other = NULL;
+    ASSERT_OK(pawl_client_open(server_url(server), NULL, &client));
+    ASSERT_OK(pawl_client_open(server_url(server), NULL, &other));
+    pawl_lock *holder = open_handle(other, name, other_kind);
+    pawl_lock *waiter = open_handle(client, name, kind);
+    atomic_store(&canceled, 0);
+    ASSERT_OK(pawl_lock_acquire(holder, PAWL_TRY));
+    assert_int_equal(pawl_lock_acquire(waiter, PAWL_TRY), PAWL_BUSY);
+    server_pause(server);
+    ASSERT_OK(pawl_lock_acquire_async(waiter, PAWL_FOREVER, note_answer, NULL));
+    assert_int_equal(pawl_lock_acquire(waiter, PAWL_TRY), PAWL_DEADLOCK);
+    pawl_lock_cancel(waiter);
+    WAIT_UNTIL(atomic_load(&canceled) == 1, 5000);
+    const pawl_status status = pawl_lock_acquire(waiter, PAWL_TRY);
+    server_resume(server);
+    assert_true(status == PAWL_BUSY || status == PAWL_UNAVAILABLE);
+    ASSERT_OK(pawl_lock_release(holder));
+    ASSERT_OK(pawl_lock_acquire(waiter, 5000));
+    ASSERT_OK(pawl_lock_release(waiter));
+    pawl_lock_close(waiter);
+    pawl_lock_close(holder);
+    pawl_client_close(other);
+    pawl_client_close(client);
+}
+
+static void one_of_a_crowd_that_left(void **state)
+{
+    (void)state;
+    leave_a_crowd("reader", PAWL_READ, PAWL_WRITE);
+    leave_a_crowd("fair", PAWL_FAIR, PAWL_FAIR);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_heir_that_left, begin, cleanup_teardown),
+        cmocka_unit_test_setup_teardown(one_of_a_crowd_that_left, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(stopped_by_a_signal, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(asleep_in_a_command, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(holding_back_writes, begin, cleanup_teardown),

@@ -15,6 +15,12 @@ static int begin(void **state)
     return clock_begin_with(LEASE_US, false);
 }
 
+static int begin_renewed(void **state)
+{
+    (void)state;
+    return clock_begin_with(LEASE_US, true);
+}
+
 static bool is_held(void)
 {
     const struct pawl__memory_entry *entry = pawl__memory_look(&stage.table, "x", 1);
@@ -293,7 +299,7 @@ static void a_release_without_answer_goes_on_until_the_lease_is_over(void **stat
     int64_t told_us = 0;
     while (stage.now_us < acquired_us + 2 * LEASE_US) {
         if (stage.out != NULL) {
-            assert_true(stage.now_us <= acquired_us + VALID_US);
+            assert_true(stage.now_us <= acquired_us + LEASE_US);
             stage_answer_as(&stage, clock_take(), PAWL__FAILED);
         }
         told_us = request.finished && told_us == 0 ? stage.now_us : told_us;
@@ -302,6 +308,93 @@ static void a_release_without_answer_goes_on_until_the_lease_is_over(void **stat
     assert_int_equal(clock_ended(&request), PAWL_UNAVAILABLE);
     assert_in_range(told_us, acquired_us + TIMEOUT_US, acquired_us + TIMEOUT_US + 1000);
     assert_true(stage.submitted[PAWL__OP_RELEASE] >= 5);
+}
+
+/* The backend has lengthened it, and nobody heard that. */
+static void lengthened_unheard(struct pawl__op *op, int64_t least_us)
+{
+    assert_int_equal(op->kind, PAWL__OP_RENEW);
+    assert_int_equal(op->answer, PAWL__DONE);
+    stage_answer_as(&stage, op, PAWL__UNKNOWN);
+    assert_true(pawl__memory_look(&stage.table, "x", 1)->expires_us >= stage.now_us + least_us);
+}
+
+/* Nothing gets through until then; how often a release was tried meanwhile. */
+static unsigned fail_until(int64_t until_us)
+{
+    const unsigned before = stage.submitted[PAWL__OP_RELEASE];
+    while (stage.now_us < until_us) {
+        if (stage.out != NULL) {
+            stage_answer_as(&stage, clock_take(), PAWL__FAILED);
+        }
+        stage_pass(&stage, 10000);
+    }
+    return stage.submitted[PAWL__OP_RELEASE] - before;
+}
+
+static void a_release_goes_on_until_an_extension_that_was_unheard_is_over(void **state)
+{
+    (void)state;
+    struct pawl__request extension;
+    struct pawl__request release;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    const int64_t until_us = stage.now_us + 5 * LEASE_US;
+    stage.connected = false;
+    stage_extend(&stage, &extension, &handle, OWNER, 5 * LEASE_US);
+    lengthened_unheard(stage_reach(&stage), 5 * LEASE_US);
+    assert_int_equal(clock_ended(&extension), PAWL_UNAVAILABLE);
+    stage_release(&stage, &release, &handle, OWNER);
+    fail_until(until_us - 1500000);
+    assert_int_equal(clock_ended(&release), PAWL_UNAVAILABLE);
+    assert_true(is_held());
+    assert_true(fail_until(until_us - 700000) > 0); /* it still tries */
+    stage.connected = true;
+    stage_flush(&stage);
+    stage_pass(&stage, 650000);
+    assert_false(is_held());
+}
+
+/* The same for a renewal, and a release that comes when the hold is lost. */
+static void a_lost_hold_is_freed_until_a_renewal_that_was_unheard_is_over(void **state)
+{
+    (void)state;
+    struct pawl__request release;
+    const int64_t acquired_us = stage.now_us;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    stage.connected = false;
+    while (stage.now_us < acquired_us + LEASE_US) {
+        stage_pass(&stage, 10000);
+        if (stage.out != NULL) {
+            lengthened_unheard(stage_reach(&stage), LEASE_US);
+        }
+    }
+    stage_release(&stage, &release, &handle, OWNER);
+    assert_int_equal(clock_ended(&release), PAWL_LOST);
+    assert_true(is_held());
+    assert_true(fail_until(stage.now_us + 700000) > 0);
+    stage.connected = true;
+    stage_flush(&stage);
+    stage_pass(&stage, 700000);
+    assert_true(stage.now_us < acquired_us + 3 * LEASE_US / 2);
+    assert_false(is_held());
+}
+
+/* An extension that was unheard keeps nobody busy for longer than it lasts. */
+static void a_release_ends_with_an_extension_that_was_unheard(void **state)
+{
+    (void)state;
+    struct pawl__request extension;
+    struct pawl__request release;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    const int64_t until_us = stage.now_us + 2 * LEASE_US;
+    stage.connected = false;
+    stage_extend(&stage, &extension, &handle, OWNER, 2 * LEASE_US);
+    lengthened_unheard(stage_reach(&stage), 2 * LEASE_US);
+    assert_int_equal(clock_ended(&extension), PAWL_UNAVAILABLE);
+    stage_release(&stage, &release, &handle, OWNER);
+    fail_until(until_us + 1000);
+    assert_int_equal(clock_ended(&release), PAWL_UNAVAILABLE);
+    assert_int_equal(fail_until(until_us + LEASE_US), 0);
 }
 
 /* Two threads of us: the answer to the one who waits comes behind that to a release which takes
@@ -355,6 +448,9 @@ int main(void)
         CASE(begin, a_release_that_never_left_does_not_excuse_a_loss),
         CASE(begin, after_the_deadline_it_is_lost_but_still_sent),
         CASE(begin, a_release_without_answer_goes_on_until_the_lease_is_over),
+        CASE(begin, a_release_goes_on_until_an_extension_that_was_unheard_is_over),
+        CASE(begin_renewed, a_lost_hold_is_freed_until_a_renewal_that_was_unheard_is_over),
+        CASE(begin, a_release_ends_with_an_extension_that_was_unheard),
         CASE(begin, who_hears_too_late_that_it_is_held_asks_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,51 @@ static void a_warning_is_all_if_the_user_says_so(void **state)
     assert_non_null(strstr(warning, "has restarted"));
 }
 
+/* A reader of warnings who calls back, and takes its time. */
+static _Atomic bool reading;
+static _Atomic bool may_return;
+
+static void read_slowly(pawl_log_level level, const char *message, void *arg)
+{
+    pawl_lock_info info = {.size = sizeof info};
+    (void)level;
+    (void)message;
+    (void)arg;
+    atomic_store(&reading, true);
+    for (int i = 0; i < 300 && !atomic_load(&may_return); i++) {
+        nap_ms(10);
+    }
+    if (atomic_load(&may_return)) {
+        assert_status(pawl_lock_inspect(ours.lock, &info), PAWL_MISUSE); /* it might wait */
+        assert_int_equal(pawl_lock_token(ours.lock), 0);
+    }
+    atomic_store(&reading, false);
+}
+
+static void who_reads_warnings_slowly_holds_up_nobody(void **state)
+{
+    (void)state;
+    pawl_lock_info info = {.size = sizeof info};
+    pawl_lock_options options = guarded(PAWL_GUARD_WARN);
+    pawl_client_options loud = PAWL_CLIENT_OPTIONS_INIT;
+    nodes_start(&nodes, 3, false);
+    party_connect(&ours, &nodes, "");
+    pawl_client_close(ours.clients[0]);
+    loud.log = read_slowly;
+    atomic_store(&may_return, false);
+    assert_ok(pawl_client_open(server_url(nodes.servers[0]), &loud, &ours.clients[0]));
+    assert_ok(pawl_lock_open_quorum(ours.clients, 3, NAME, &options, &ours.lock));
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    WAIT_UNTIL(atomic_load(&reading), 1000);
+    assert_ok(pawl_lock_inspect(ours.lock, &info));
+    assert_ok(pawl_lock_release(ours.lock));
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_release(ours.lock));
+    assert_true(atomic_load(&reading)); /* all that was while it read */
+    atomic_store(&may_return, true);
+    WAIT_UNTIL(!atomic_load(&reading), 1000);
+}
+
 static void start_durable(size_t durable_count, size_t count)
 {
     static const char *const args[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
@@ -331,6 +376,7 @@ int main(void)
         TEST(forgotten_by_one_and_never_two_holders),
         TEST(without_the_guard_there_would_be_two),
         TEST(a_warning_is_all_if_the_user_says_so),
+        TEST(who_reads_warnings_slowly_holds_up_nobody),
         TEST(durable_servers_vote_at_once),
         TEST(a_durable_server_with_a_new_disk_waits),
         TEST(what_makes_no_quorum),

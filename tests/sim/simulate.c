@@ -181,23 +181,27 @@ static size_t read_corpus(const char *directory, uint64_t *seeds)
     return count;
 }
 
-static bool go_on(const struct tally *tally, const struct options *options, double end_s)
+/* The time that the processor spent: others may be busy on this machine. */
+static double spent_s(void)
 {
-    return options->hunt_s <= 0 || (tally->failed == 0 && now_s() < end_s);
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+static bool go_on(const struct tally *tally, const struct options *options)
+{
+    return options->hunt_s <= 0 || (tally->failed == 0 && spent_s() < options->hunt_s);
 }
 
 static size_t run_all(struct tally *tally, const struct options *options)
 {
     uint64_t corpus[CORPUS_MOST];
     size_t count = options->with_corpus ? read_corpus(options->corpus, corpus) : 0;
-    double end_s = now_s() + options->hunt_s;
-    for (size_t i = 0; i < count && go_on(tally, options, end_s); i++) {
+    for (size_t i = 0; i < count && go_on(tally, options); i++) {
         if (corpus[i] >= options->first) {
             run_seed(tally, corpus[i], options);
         }
     }
-    for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options, end_s);
-         seed++) {
+    for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options); seed++) {
         run_seed(tally, seed, options);
     }
     for (uint64_t i = 0; options->with_others && i < COUNTS_COUNT; i++) {
@@ -212,12 +216,10 @@ static size_t run_all(struct tally *tally, const struct options *options)
     return count;
 }
 
-/* Judged by the time that the processor spent: others may be busy on this machine. */
 static void check_speed(struct tally *tally)
 {
-    double spent_s = (double)clock() / CLOCKS_PER_SEC;
-    if (tally->virtual_s < SPEED_LEAST * spent_s) {
-        printf("SPEED: only %.0f times real time\n", tally->virtual_s / spent_s);
+    if (tally->virtual_s < SPEED_LEAST * spent_s()) {
+        printf("SPEED: only %.0f times real time\n", tally->virtual_s / spent_s());
         tally->failed++;
     }
 }

@@ -73,8 +73,8 @@ static void inherit(struct sim_claim *claim, struct sim_claim *giver)
     claim->giver = giver;
     claim->first_us = giver->first_us;
     claim->granted_us = giver->granted_us;
-    claim->copy_us = giver->copy_us;
-    claim->copy_lease_us = giver->copy_lease_us;
+    claim->copy_end_us = giver->copy_end_us;
+    claim->lengthened_us = giver->lengthened_us;
     claim->taken = giver->taken;
     claim->excused = giver->excused;
     claim->told_token = giver->told_token + 1;

@@ -15,16 +15,20 @@ static bool makes_or_lengthens(const struct pawl__op *op)
     return op->kind == PAWL__OP_ACQUIRE || op->kind == PAWL__OP_RENEW || op->kind == PAWL__OP_PASS;
 }
 
-/* Until when, by its client's clock, a claim might have been left in the backend by an honest
- * request. */
+/* Until when, by its client's clock, such a request may leave something in the backend. */
+static int64_t end_of(const struct pawl__op *op)
+{
+    return pawl__later(op->sent_us, op->lease_us) - op->lease_us / 100 - 2000;
+}
+
+/* The same for all of a claim's; what it had is not lengthened once it is gone. */
 static int64_t lease_end(const struct sim_claim *claim)
 {
-    int64_t drift_us = claim->copy_lease_us / 100 + 2000;
-    int64_t end_us = pawl__later(claim->copy_us, claim->copy_lease_us) - drift_us;
     if (claim->client->world->plan.session) {
         return PAWL__NEVER;
     }
-    return claim->released || claim->taken ? end_us : pawl__max64(end_us, claim->deadline_us);
+    return claim->released || claim->taken ? claim->copy_end_us
+                                           : pawl__max64(claim->copy_end_us, claim->lengthened_us);
 }
 
 void sim_orphan_submit(struct sim_call *call)
@@ -36,9 +40,10 @@ void sim_orphan_submit(struct sim_call *call)
     if (!makes_or_lengthens(op)) {
         return;
     }
-    if (op->kind != PAWL__OP_RENEW) {
-        claim->copy_us = op->sent_us;
-        claim->copy_lease_us = op->lease_us;
+    if (op->kind == PAWL__OP_RENEW) {
+        claim->lengthened_us = pawl__max64(claim->lengthened_us, end_of(op));
+    } else {
+        claim->copy_end_us = end_of(op);
     }
     if (claim->closed) {
         sim_fail(call->client->world, "O5", "%s for tenure %llu of client %u, which nobody claims",

@@ -229,8 +229,8 @@ struct sim_claim {
     uint64_t token_end;            /* the last one that is reserved for its hold */
     int64_t first_us;              /* true time of its first grant */
     int64_t granted_us;            /* true time, of the last new grant; -1: never */
-    int64_t copy_us;               /* the last acquire or pass was sent then (client's clock), */
-    int64_t copy_lease_us;         /* and for so long */
+    int64_t copy_end_us;           /* the last acquire or pass was for so long (client's clock), */
+    int64_t lengthened_us;         /* and the longest renewal */
     bool released;                 /* by itself */
     bool taken;                    /* broken, forgotten, or ended by a jump of the clock */
     bool release_unknown;          /* a release ended unknown */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,9 +155,19 @@ static bool run_seed(struct tally *tally, uint64_t seed, const struct options *o
 
 /* ===== Many ===== */
 
-static bool go_on(const struct tally *tally, const struct options *options, double end_s)
+static double seconds_of(int who)
 {
-    return options->hunt_s <= 0 || (tally->failed == 0 && now_s() < end_s);
+    struct rusage usage;
+    getrusage(who, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* A hunt ends by the time that the processor spent: others may be busy on this machine. */
+static bool go_on(const struct tally *tally, const struct options *options)
+{
+    const double spent_s = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
+    return options->hunt_s <= 0 || (tally->failed == 0 && spent_s < options->hunt_s);
 }
 
 /* Those that found something once: a number at the beginning of each line, then what it was. The
@@ -181,14 +192,12 @@ static size_t read_kept(uint64_t seeds[KEPT_MOST])
 
 static void run_all(struct tally *tally, const struct options *options)
 {
-    const double end_s = now_s() + options->hunt_s;
     uint64_t kept[KEPT_MOST];
     const size_t count = options->with_kept ? read_kept(kept) : 0;
-    for (size_t i = 0; i < count && go_on(tally, options, end_s); i++) {
+    for (size_t i = 0; i < count && go_on(tally, options); i++) {
         run_seed(tally, kept[i], options);
     }
-    for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options, end_s);
-         seed++) {
+    for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options); seed++) {
         run_seed(tally, seed, options);
     }
 }
