@@ -102,6 +102,9 @@ static void print_json(const pawl_watch_event *event, const struct cli_hold *hol
 static int print_event(struct watching *watching, const pawl_watch_event *event)
 {
     struct cli_hold hold = cli_hold_from(&event->entry);
+    if (hold.holder[0] == '\0') {
+        hold.permits = CLI_PERMITS_UNKNOWN; /* nothing but a message tells of it */
+    }
     if (watching->as_json) {
         print_json(event, &hold);
     } else {
@@ -117,14 +120,16 @@ static void say_what_is_exact(const struct watching *watching)
     char every[CLI_DURATION_SIZE];
     cli_duration_show(watching->every_ms, every);
     if (pawl_watch_exact(watching->watch)) {
-        cli_say("every change is told by the backend (=)");
+        cli_say("changes are told by the backend (=); plain locks, and permits and readers whose "
+                "lease ends, are found by looking every %s (~)",
+            every);
     } else if (!pawl_watch_hears_releases(watching->watch)) {
         cli_say("every change is found by looking, every %s or sooner (~), and shorter holds may "
                 "be missed",
             every);
     } else {
-        cli_say("releases are told by the backend (=); acquisitions and expiries are found by "
-                "looking every %s (~), and shorter holds may be missed",
+        cli_say("most releases are told by the backend (=); the rest is found by looking every %s "
+                "(~), and shorter holds may be missed",
             every);
     }
 }
