@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TOLD_MAX = 64 }; /* holders of one lock; of more, some are left out */
+
 static const struct cli_table_column holder_columns[] = {
     {.title = "KIND"},
     {.title = "HOST"},
@@ -186,7 +188,9 @@ static void add_left(const struct cli_holds *holders, size_t indent, struct cli_
     }
     begin_line(text, indent, "left");
     if (left_ms < 0) {
-        cli_text_add_string(text, "no limit: until it is released or its process ends\n");
+        /* A lock in a file ends with its process; what a server keeps without a limit does not. */
+        cli_text_print(text, "no limit: until it is released%s\n",
+            holders->items[0].pid != 0 ? " or its process ends" : "");
         return;
     }
     cli_text_add_duration(text, left_ms);
@@ -222,8 +226,12 @@ static void add_permit_count(const struct cli_view *view, size_t indent, struct 
             text, "%" PRId64 " free, and none with a lease is out\n", hold->free_permits);
         return;
     }
-    cli_text_print(text, "%" PRId64 " taken, %" PRId64 " free\n",
-        hold->permits - hold->free_permits, hold->free_permits);
+    const int64_t taken = hold->permits - hold->free_permits;
+    cli_text_print(text, "%" PRId64 " taken, %" PRId64 " free", taken, hold->free_permits);
+    if (taken > (int64_t)view->holders.count) {
+        cli_text_print(text, "; %zu of them are shown", view->holders.count);
+    }
+    cli_text_add_string(text, "\n");
 }
 
 /* "1 writer, 2 readers", and below the other lines a table of them. */
@@ -238,7 +246,8 @@ static void add_holder_count(const struct cli_view *view, size_t indent, struct 
     if (writers > 0) {
         cli_text_print(text, "%zu writer%s, ", writers, writers == 1 ? "" : "s");
     }
-    cli_text_print(text, "%zu reader%s\n", readers, readers == 1 ? "" : "s");
+    cli_text_print(text, "%zu%s reader%s\n", readers,
+        view->holders.count >= TOLD_MAX ? " or more" : "", readers == 1 ? "" : "s");
 }
 
 static void add_waiters(const struct cli_hold *hold, size_t indent, struct cli_text *text)
