@@ -10,9 +10,12 @@
 #include "text/duration.h"
 #include "text/terminal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The library rides out an outage within one wait; a short one lets us tell of it. */
@@ -152,6 +155,21 @@ static void say_recovered(struct watching *watching)
     }
 }
 
+/* Whoever reads our lines may have gone (`pawl watch | head -n 1`), which a write would tell us,
+ * and there may be none for long. */
+static bool is_unread(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+static int end_unread(void)
+{
+    raise(SIGPIPE); /* as the write would, and it may be ignored */
+    cli_say("writing the result: %s", strerror(EPIPE));
+    return CLI_SYSTEM;
+}
+
 /* The next event, or some time without one. CLI_GO_ON, or the exit status. */
 static int watch_some(struct watching *watching)
 {
@@ -171,7 +189,7 @@ static int watch_some(struct watching *watching)
     }
     say_recovered(watching);
     if (status == PAWL_BUSY) {
-        return CLI_GO_ON;
+        return is_unread() ? end_unread() : CLI_GO_ON;
     }
     const int result = print_event(watching, &event);
     return result == CLI_OK ? CLI_GO_ON : result;
