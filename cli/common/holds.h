@@ -27,7 +27,7 @@ struct cli_hold {
     int64_t pid;
     int64_t since_ms;
     int64_t waiters;
-    int64_t permits; /* of a semaphore; or CLI_PERMITS_UNKNOWN */
+    int64_t permits; /* of a semaphore; what is left of a latch; or CLI_PERMITS_UNKNOWN */
     int64_t free_permits;
 };
 
