@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     if (help || (arguments.command != NULL && strcmp(arguments.command[0], "help") == 0)) {
         return help_about(arguments.command != NULL ? arguments.command[help ? 0 : 1] : NULL);
     }
-    if (version) {
+    if (version || (arguments.command != NULL && strcmp(arguments.command[0], "version") == 0)) {
         return print_version();
     }
     return arguments.command != NULL ? run_command(arguments.command)

@@ -181,7 +181,8 @@ typedef enum pawl_kind {
     PAWL_WRITE = 3,
     PAWL_SPIN = 4,  /* a mutex whose release tells nobody: waiters ask again and again */
     PAWL_PLAIN = 5, /* the textbook Redis lock: SET key token NX PX, compare-and-delete; no token */
-    PAWL_SEMAPHORE = 6 /* no lock: only in pawl_entry */
+    PAWL_SEMAPHORE = 6, /* no lock: only in pawl_entry */
+    PAWL_LATCH = 7      /* the same */
 } pawl_kind;
 
 /* Who holds: the calling thread, as with a pthread_mutex_t, or the handle, whatever the thread. */
@@ -656,7 +657,7 @@ typedef struct pawl_watch pawl_watch;
 
 typedef enum pawl_change {
     PAWL_ACQUIRED = 1,
-    PAWL_RELEASED = 2, /* or broken */
+    PAWL_RELEASED = 2, /* or broken; permits came back or were added; a latch is at zero */
     PAWL_EXPIRED = 3   /* nobody renewed it in time */
 } pawl_change;
 
@@ -665,12 +666,12 @@ typedef struct pawl_watch_event {
     pawl_change change;
     bool exact;       /* the backend told it at that moment; otherwise it was found by looking */
     pawl_entry entry; /* acquired: the new hold; otherwise the one that ended, as it was last seen.
-                         Only the name is sure: a hold may have been too short to be seen */
+                         Only name and kind are sure: a hold may be too short to be seen */
 } pawl_watch_event;
 
 /* Begin to watch the locks that match the pattern. What is held now is the beginning and no event.
  * look_ms: how often to look for what no message tells; 0: 1000. Where looking takes long (many
- * keys) or messages tell everything, it is done less often. WAITS: as pawl_client_list(). */
+ * keys) it is done less often. WAITS: as pawl_client_list(). */
 PAWL_API PAWL_CHECKED pawl_status pawl_watch_open(
     pawl_client *client, const char *pattern, int64_t look_ms, pawl_watch **watch_out);
 
@@ -682,10 +683,12 @@ PAWL_API PAWL_CHECKED pawl_status pawl_watch_open(
 PAWL_API PAWL_CHECKED pawl_status pawl_watch_next(
     pawl_watch *watch, int64_t wait_ms, pawl_watch_event *event_out);
 
-/* Do acquisitions and expiries come by message, too? (On Redis: if keyspace events are on.) */
+/* Do acquisitions and expiries come by message, too? (On Redis: if keyspace events are on, Kghxz;
+ * but for plain locks, and for readers and permits whose lease ends.) */
 PAWL_API bool pawl_watch_exact(const pawl_watch *watch);
 
-/* Do at least releases come by message? (On Redis: if the user may subscribe. In files: no.) */
+/* Do at least releases come by message? (On Redis: if the user may subscribe; not those of spin and
+ * plain locks, nor of fair ones that nobody waits for. In files: no.) */
 PAWL_API bool pawl_watch_hears_releases(const pawl_watch *watch);
 
 /* Closing NULL is fine, and so is closing after the client. */

@@ -89,7 +89,10 @@ int cli_backend_open(const pawl_client_options *options, pawl_client **client_ou
 int cli_backend_open_to_look(pawl_client **client_out)
 {
     pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
+    char scheme[CLI_SCHEME_SIZE];
+    cli_backend_scheme(scheme);
     options.guard = PAWL_GUARD_OFF;
+    options.lazy = strcmp(scheme, "file") == 0; /* who looks makes no directory */
     const int result = cli_backend_check_shared();
     return result == CLI_GO_ON ? cli_backend_open(&options, client_out) : result;
 }

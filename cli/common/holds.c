@@ -118,6 +118,8 @@ const char *cli_kind_name(pawl_kind kind)
         return "plain";
     case PAWL_SEMAPHORE:
         return "semaphore";
+    case PAWL_LATCH:
+        return "latch";
     }
     return "unknown";
 }
@@ -215,9 +217,12 @@ void cli_hold_json_members(struct cli_json *json, const struct cli_hold *hold)
         json, "remaining_ms", hold->remaining_ms, hold->held && hold->remaining_ms >= 0);
     cli_json_integer_or_null(json, "waiters", hold->waiters, hold->waiters >= 0);
     cli_json_token(json, "token", hold->token);
-    if (hold->kind == PAWL_SEMAPHORE) {
-        cli_json_integer(json, "permits", hold->permits);
-        cli_json_integer(json, "free_permits", hold->free_permits);
+    const bool known = hold->permits != CLI_PERMITS_UNKNOWN;
+    if (hold->kind == PAWL_LATCH) {
+        cli_json_integer_or_null(json, "count", hold->permits, known);
+    } else if (hold->kind == PAWL_SEMAPHORE) {
+        cli_json_integer_or_null(json, "permits", hold->permits, known);
+        cli_json_integer_or_null(json, "free_permits", hold->free_permits, known);
     }
 }
 

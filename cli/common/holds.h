@@ -11,6 +11,8 @@
 
 #include <stdatomic.h>
 
+#define CLI_PERMITS_UNKNOWN INT64_MIN
+
 /* One hold: what pawl_entry has, in as much memory as it takes. */
 struct cli_hold {
     char *name;
@@ -25,7 +27,7 @@ struct cli_hold {
     int64_t pid;
     int64_t since_ms;
     int64_t waiters;
-    int64_t permits; /* of a semaphore */
+    int64_t permits; /* of a semaphore; what is left of a latch; or CLI_PERMITS_UNKNOWN */
     int64_t free_permits;
 };
 

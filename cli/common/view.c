@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TOLD_MAX = 64 }; /* holders of one lock; of more, some are left out */
+
 static const struct cli_table_column holder_columns[] = {
     {.title = "KIND"},
     {.title = "HOST"},
@@ -117,6 +119,15 @@ static pawl_status ask_free_permits(pawl_client *client, const char *name, int64
     return status;
 }
 
+/* Of a number that nobody holds, or nobody can be seen to. */
+static void view_number(const char *name, pawl_kind kind, int64_t number, struct cli_view *view_out)
+{
+    pawl_entry entry = {
+        .kind = kind, .permits = number, .free_permits = number, .since_ms = -1, .waiters = -1};
+    snprintf(entry.name, sizeof entry.name, "%s", name);
+    *view_out = (struct cli_view){.holders = CLI_HOLDS_INIT, .unheld = cli_hold_from(&entry)};
+}
+
 /* What is no lock and has no permits out may be a semaphore that nobody uses; what is a lock is
  * refused by the question. */
 pawl_status cli_view_take_semaphore(
@@ -134,13 +145,23 @@ pawl_status cli_view_take_semaphore(
     }
     status = ask_free_permits(client, name, &free_permits);
     if (status == PAWL_OK) {
-        pawl_entry entry = {.kind = PAWL_SEMAPHORE,
-            .permits = free_permits,
-            .free_permits = free_permits,
-            .since_ms = -1,
-            .waiters = -1};
-        snprintf(entry.name, sizeof entry.name, "%s", name);
-        *view_out = (struct cli_view){.holders = CLI_HOLDS_INIT, .unheld = cli_hold_from(&entry)};
+        view_number(name, PAWL_SEMAPHORE, free_permits, view_out);
+    }
+    return status;
+}
+
+pawl_status cli_view_take_latch(pawl_client *client, const char *name, struct cli_view *view_out)
+{
+    int64_t count = 0;
+    pawl_latch *latch = NULL;
+    pawl_status status = pawl_latch_open(client, name, &latch);
+    if (status == PAWL_OK) {
+        status = pawl_latch_count(latch, &count);
+        pawl_latch_close(latch);
+    }
+    if (status == PAWL_OK) {
+        view_number(name, PAWL_LATCH, count, view_out);
+        view_out->unheld.held = count > 0;
     }
     return status;
 }
@@ -186,7 +207,9 @@ static void add_left(const struct cli_holds *holders, size_t indent, struct cli_
     }
     begin_line(text, indent, "left");
     if (left_ms < 0) {
-        cli_text_add_string(text, "no limit: until it is released or its process ends\n");
+        /* A lock in a file ends with its process; what a server keeps without a limit does not. */
+        cli_text_print(text, "no limit: until it is released%s\n",
+            holders->items[0].pid != 0 ? " or its process ends" : "");
         return;
     }
     cli_text_add_duration(text, left_ms);
@@ -222,8 +245,12 @@ static void add_permit_count(const struct cli_view *view, size_t indent, struct 
             text, "%" PRId64 " free, and none with a lease is out\n", hold->free_permits);
         return;
     }
-    cli_text_print(text, "%" PRId64 " taken, %" PRId64 " free\n",
-        hold->permits - hold->free_permits, hold->free_permits);
+    const int64_t taken = hold->permits - hold->free_permits;
+    cli_text_print(text, "%" PRId64 " taken, %" PRId64 " free", taken, hold->free_permits);
+    if (taken > (int64_t)view->holders.count) {
+        cli_text_print(text, "; %zu of them are shown", view->holders.count);
+    }
+    cli_text_add_string(text, "\n");
 }
 
 /* "1 writer, 2 readers", and below the other lines a table of them. */
@@ -238,7 +265,8 @@ static void add_holder_count(const struct cli_view *view, size_t indent, struct 
     if (writers > 0) {
         cli_text_print(text, "%zu writer%s, ", writers, writers == 1 ? "" : "s");
     }
-    cli_text_print(text, "%zu reader%s\n", readers, readers == 1 ? "" : "s");
+    cli_text_print(text, "%zu%s reader%s\n", readers,
+        view->holders.count >= TOLD_MAX ? " or more" : "", readers == 1 ? "" : "s");
 }
 
 static void add_waiters(const struct cli_hold *hold, size_t indent, struct cli_text *text)
@@ -348,6 +376,11 @@ static void add_holding(const struct cli_view *view, size_t indent, struct cli_t
         add_permit_count(view, indent, text);
         return;
     }
+    if (hold->kind == PAWL_LATCH) {
+        begin_line(text, indent, "count");
+        cli_text_print(text, "%" PRId64 " to go\n", hold->permits);
+        return;
+    }
     if (view->holders.count > 1) {
         add_holder_count(view, indent, text);
     } else if (hold->held) {
@@ -358,11 +391,19 @@ static void add_holding(const struct cli_view *view, size_t indent, struct cli_t
     }
 }
 
+static const char *state_of(const struct cli_hold *hold)
+{
+    if (hold->kind == PAWL_LATCH) {
+        return hold->held ? "shut" : "open";
+    }
+    return hold->held ? "held" : "free";
+}
+
 void cli_view_add_lines(const struct cli_view *view, size_t indent, struct cli_text *text)
 {
     const struct cli_hold *hold = cli_view_lock(view);
     add_line(text, indent, "name", hold->name);
-    add_line(text, indent, "state", hold->held ? "held" : "free");
+    add_line(text, indent, "state", state_of(hold));
     add_line(text, indent, "kind", cli_kind_name(hold->kind));
     add_holding(view, indent, text);
     add_waiters(hold, indent, text);

@@ -23,6 +23,9 @@ pawl_status cli_view_take(pawl_client *client, const char *name, struct cli_view
 pawl_status cli_view_take_semaphore(
     pawl_client *client, const char *name, struct cli_view *view_out);
 
+/* And for a latch, which never can: it counts as held until it is at zero. */
+pawl_status cli_view_take_latch(pawl_client *client, const char *name, struct cli_view *view_out);
+
 void cli_view_free(struct cli_view *view);
 
 /* The lock as its first holder has it, or as nobody does. */

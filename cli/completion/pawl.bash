@@ -30,7 +30,7 @@ _pawl_takes_value() {
 # What an option's value may be. Nothing else is offered there, no file names either.
 _pawl_values() {
     case $1 in
-    --kind) [[ $_pawl_command == show ]] && echo semaphore ||
+    --kind) [[ $_pawl_command == show ]] && echo 'semaphore latch' ||
         echo 'mutex fair read write spin plain semaphore:' ;;
     --sort) echo 'waiters held rate name' ;;
     --url) echo 'redis:// redis+unix:/// file:///' ;;

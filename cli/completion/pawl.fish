@@ -90,7 +90,7 @@ complete -c pawl -n __pawl_needs_program -F -a '(__fish_complete_subcommand --co
 complete -c pawl -n '__pawl_in ls show watch doctor bench' -l json -d 'JSON'
 complete -c pawl -n '__pawl_in ls' -l names -d 'only the names'
 complete -c pawl -n '__pawl_in show' -s q -l quiet -d 'answer by the exit status'
-complete -c pawl -n '__pawl_in show' -l kind -x -a semaphore -d 'what it is'
+complete -c pawl -n '__pawl_in show' -l kind -x -a 'semaphore latch' -d 'what it is'
 complete -c pawl -n '__pawl_in watch top' -l every -x -d 'how often to look'
 complete -c pawl -n '__pawl_in watch' -l for -x -d 'end after this time'
 complete -c pawl -n '__pawl_in watch top' -l count -x -d 'end after so many'

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Suggestions by edit distance (a letter changed, missing, too many, or two swapped); see
- * suggest.h. A word that begins like a known one (--lea) is as near as one wrong letter. */
+ * suggest.h. Capitals are as good as small letters. A word that begins like a known one (--lea) is
+ * as near as one wrong letter. */
 #include "line/suggest.h"
 
 #include <stdint.h>
@@ -20,6 +21,22 @@ struct cli_suggestion cli_suggest_for(const char *word, size_t size)
     return (struct cli_suggestion){word, size, tolerated + 1};
 }
 
+/* Known words are in ASCII, whatever the locale. */
+static bool same(char a, char b)
+{
+    const char small = (char)(a >= 'A' && a <= 'Z' ? a + ('a' - 'A') : a);
+    return small == b || a == b;
+}
+
+static bool begins_like(const char *word, size_t size, const char *known)
+{
+    size_t at = 0;
+    while (at < size && same(word[at], known[at])) {
+        at++;
+    }
+    return at == size;
+}
+
 /* Row by row over the table of distances between beginnings of both words. */
 static size_t distance_of(const char *a, size_t a_size, const char *b, size_t b_size)
 {
@@ -30,10 +47,10 @@ static size_t distance_of(const char *a, size_t a_size, const char *b, size_t b_
                 table[i][j] = i + j;
                 continue;
             }
-            const size_t changed = a[i - 1] == b[j - 1] ? 0 : 1;
+            const size_t changed = same(a[i - 1], b[j - 1]) ? 0 : 1;
             size_t best = min2(table[i - 1][j], table[i][j - 1]) + 1;
             best = min2(best, table[i - 1][j - 1] + changed);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1])) {
                 best = min2(best, table[i - 2][j - 2] + 1);
             }
             table[i][j] = best;
@@ -50,7 +67,7 @@ bool cli_suggest_offer(struct cli_suggestion *suggestion, const char *known)
     }
     size_t distance = distance_of(suggestion->word, suggestion->size, known, size);
     if (suggestion->size >= 2 && suggestion->size < size &&
-        memcmp(suggestion->word, known, suggestion->size) == 0) {
+        begins_like(suggestion->word, suggestion->size, known)) {
         distance = 1;
     }
     if (distance >= suggestion->distance) {

@@ -11,26 +11,29 @@
 enum { EXIT_HELD = 0, EXIT_FREE = 1, WHY_SIZE = 2048 };
 
 static const char help[] =
-    "usage: pawl show [--json] [--quiet] [--kind semaphore] NAME\n"
+    "usage: pawl show [--json] [--quiet] [--kind semaphore|latch] NAME\n"
     "\n"
     "Show one lock: who holds it (readers, writer), for how long still, who waits (the queue of a\n"
     "fair lock); or a semaphore: which permits are out, and how many are free.\n"
     "\n"
     "  --json       one JSON object\n"
     "  -q, --quiet  print nothing, answer by the exit status; failures still say why\n"
-    "  --kind semaphore  it is one, and nothing else: one that is missing has 0 permits\n"
+    "  --kind KIND  semaphore: it is one, and nothing else; if it is missing it has 0 permits;\n"
+    "               latch: it is one, which counts as held until it is at zero\n"
     "  --url URL    where the lock is; see pawl --help\n"
     "\n"
     "Exit status 0 if it is held, 1 if it is free, 65 if the name is something else, 69 if nobody\n"
     "answers:\n"
     "  pawl show -q deploy && echo 'somebody is deploying'\n";
 
-static const char *const kinds[] = {"semaphore", NULL};
+enum { SEMAPHORE, LATCH, ANY };
+
+static const char *const kinds[] = {[SEMAPHORE] = "semaphore", [LATCH] = "latch", NULL};
 
 struct wanted {
     bool as_json;
     bool quiet;
-    bool semaphore;
+    int kind;
 };
 
 static void print(const struct cli_view *view, bool as_json)
@@ -50,13 +53,14 @@ static void print(const struct cli_view *view, bool as_json)
 
 /* What is no lock may be a semaphore of which no permit is out: then it is a number. If it is
  * not, what was wrong with it at first is the reason. Gives CLI_GO_ON, or the exit status. */
-static int look(pawl_client *client, const char *name, bool semaphore, struct cli_view *view_out)
+static int look(pawl_client *client, const char *name, int kind, struct cli_view *view_out)
 {
-    pawl_status status = semaphore ? cli_view_take_semaphore(client, name, view_out)
-                                   : cli_view_take(client, name, view_out);
+    pawl_status status = kind == SEMAPHORE ? cli_view_take_semaphore(client, name, view_out)
+                         : kind == LATCH   ? cli_view_take_latch(client, name, view_out)
+                                           : cli_view_take(client, name, view_out);
     char why[WHY_SIZE];
     snprintf(why, sizeof why, "%s", pawl_last_error());
-    if (status == PAWL_REFUSED && !semaphore &&
+    if (status == PAWL_REFUSED && kind == ANY &&
         cli_view_take_semaphore(client, name, view_out) == PAWL_OK) {
         status = PAWL_OK;
     }
@@ -70,7 +74,7 @@ static int look(pawl_client *client, const char *name, bool semaphore, struct cl
 static int show(pawl_client *client, const char *name, const struct wanted *wanted)
 {
     struct cli_view view;
-    const int looked = look(client, name, wanted->semaphore, &view);
+    const int looked = look(client, name, wanted->kind, &view);
     if (looked != CLI_GO_ON) {
         return looked;
     }
@@ -85,8 +89,7 @@ static int show(pawl_client *client, const char *name, const struct wanted *want
 
 int cli_show(int argc, char **argv)
 {
-    struct wanted wanted = {false, false, false};
-    int kind = 0;
+    struct wanted wanted = {.kind = ANY};
     struct cli_option options[] = {
         {.name = "json", .type = CLI_FLAG, .value = &wanted.as_json},
         {.name = "quiet",
@@ -94,7 +97,7 @@ int cli_show(int argc, char **argv)
             .type = CLI_FLAG,
             .value = &wanted.quiet,
             .excludes = "json"},
-        {.name = "kind", .type = CLI_CHOICE, .value = &kind, .choices = kinds},
+        {.name = "kind", .type = CLI_CHOICE, .value = &wanted.kind, .choices = kinds},
     };
     const struct cli_syntax syntax = {
         .command = "pawl show",
@@ -114,7 +117,6 @@ int cli_show(int argc, char **argv)
         result = cli_backend_open_to_look(&client);
     }
     if (result == CLI_GO_ON) {
-        wanted.semaphore = cli_option_given(&syntax, "kind");
         result = show(client, arguments.operands[0], &wanted);
         pawl_client_close(client);
     }

@@ -10,9 +10,12 @@
 #include "text/duration.h"
 #include "text/terminal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The library rides out an outage within one wait; a short one lets us tell of it. */
@@ -102,6 +105,9 @@ static void print_json(const pawl_watch_event *event, const struct cli_hold *hol
 static int print_event(struct watching *watching, const pawl_watch_event *event)
 {
     struct cli_hold hold = cli_hold_from(&event->entry);
+    if (hold.holder[0] == '\0') {
+        hold.permits = CLI_PERMITS_UNKNOWN; /* nothing but a message tells of it */
+    }
     if (watching->as_json) {
         print_json(event, &hold);
     } else {
@@ -117,14 +123,16 @@ static void say_what_is_exact(const struct watching *watching)
     char every[CLI_DURATION_SIZE];
     cli_duration_show(watching->every_ms, every);
     if (pawl_watch_exact(watching->watch)) {
-        cli_say("every change is told by the backend (=)");
+        cli_say("changes are told by the backend (=); plain locks, and permits and readers whose "
+                "lease ends, are found by looking every %s (~)",
+            every);
     } else if (!pawl_watch_hears_releases(watching->watch)) {
         cli_say("every change is found by looking, every %s or sooner (~), and shorter holds may "
                 "be missed",
             every);
     } else {
-        cli_say("releases are told by the backend (=); acquisitions and expiries are found by "
-                "looking every %s (~), and shorter holds may be missed",
+        cli_say("most releases are told by the backend (=); the rest is found by looking every %s "
+                "(~), and shorter holds may be missed",
             every);
     }
 }
@@ -147,6 +155,21 @@ static void say_recovered(struct watching *watching)
     }
 }
 
+/* Whoever reads our lines may have gone (`pawl watch | head -n 1`), which a write would tell us,
+ * and there may be none for long. */
+static bool is_unread(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+static int end_unread(void)
+{
+    raise(SIGPIPE); /* as the write would, and it may be ignored */
+    cli_say("writing the result: %s", strerror(EPIPE));
+    return CLI_SYSTEM;
+}
+
 /* The next event, or some time without one. CLI_GO_ON, or the exit status. */
 static int watch_some(struct watching *watching)
 {
@@ -166,7 +189,7 @@ static int watch_some(struct watching *watching)
     }
     say_recovered(watching);
     if (status == PAWL_BUSY) {
-        return CLI_GO_ON;
+        return is_unread() ? end_unread() : CLI_GO_ON;
     }
     const int result = print_event(watching, &event);
     return result == CLI_OK ? CLI_GO_ON : result;

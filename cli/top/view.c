@@ -177,7 +177,7 @@ static void add_trust(const struct top_view *view, const struct top_model *model
     } else if (model->listings == 0) {
         cli_text_add_string(line, "looking...");
     } else if (model->exact) {
-        cli_text_add_string(line, "every change is told by the backend");
+        cli_text_add_string(line, "changes are told by the backend");
     } else {
         cli_text_print(
             line, "acquisitions are found by looking every %s: shorter holds may be missed", every);

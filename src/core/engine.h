@@ -233,6 +233,7 @@ enum pawl__await {
 struct pawl__hint {
     char name[PAWL__NAME_SIZE_MAX + 1]; /* "": any */
     pawl_change change;                 /* what the backend says that happened; 0: just look */
+    pawl_kind kind;                     /* of what, if a look shows nothing */
 };
 
 #define PAWL__FAMILY_BIT(family) (1U << (family))

@@ -12,6 +12,7 @@ enum pawl__family pawl__family_of(pawl_kind kind)
 {
     switch (kind) {
     case PAWL_MUTEX:
+    case PAWL_LATCH:
     case PAWL_SEMAPHORE: /* no lock, and refused as one before */
         break;
     case PAWL_FAIR:

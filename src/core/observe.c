@@ -16,7 +16,6 @@ enum {
     US_PER_MS = 1000,
     SLICE_US = 100 * US_PER_MS, /* the longest sleep without asking whether the client closes */
     REST = 3,                   /* after a look at everything rest so many times as long */
-    EXACT = 10,                 /* looks are so much rarer where messages tell everything */
     LATE_US = 100 * US_PER_MS,  /* a lease this close to its end when last seen has run out */
     HOLDS_MAX = 64 << 10,       /* that are remembered */
     SPOTS_MAX = HOLDS_MAX + (4 << 10),
@@ -28,7 +27,8 @@ struct event {
     struct pawl__list node;
     pawl_change change;
     bool exact;
-    struct pawl__sight *sight; /* NULL: only the name is known */
+    pawl_kind kind;
+    struct pawl__sight *sight; /* NULL: no more is known */
     char name[];
 };
 
@@ -41,7 +41,7 @@ static pawl_status no_memory(void)
 
 /* Takes the sight, even if there is no memory. */
 static bool add_event(struct pawl__list *events, pawl_change change, bool exact, const char *name,
-    struct pawl__sight *sight)
+    pawl_kind kind, struct pawl__sight *sight)
 {
     const size_t size = strlen(name) + 1;
     struct event *event = pawl__alloc(sizeof *event + size);
@@ -51,6 +51,7 @@ static bool add_event(struct pawl__list *events, pawl_change change, bool exact,
     }
     event->change = change;
     event->exact = exact;
+    event->kind = kind;
     event->sight = sight;
     memcpy(event->name, name, size);
     pawl__list_push(events, &event->node);
@@ -73,7 +74,8 @@ static bool take_event(struct pawl_watch *watch, pawl_watch_event *event_out)
     *event_out = (pawl_watch_event){.size = sizeof *event_out,
         .change = event->change,
         .exact = event->exact,
-        .entry = {.size = sizeof event_out->entry, .since_ms = -1, .waiters = -1}};
+        .entry = {
+            .size = sizeof event_out->entry, .kind = event->kind, .since_ms = -1, .waiters = -1}};
     pawl__text_copy(event_out->entry.name, sizeof event_out->entry.name, event->name);
     if (event->sight != NULL) {
         pawl__sight_show(event->sight, &event_out->entry);
@@ -93,6 +95,7 @@ struct look {
     bool silent;                   /* the first one: what is held is no event */
     int64_t now_us;
     pawl_status status;
+    unsigned ended;          /* holds that are gone */
     struct pawl__list begun; /* to be told after what has ended */
 };
 
@@ -132,8 +135,8 @@ static bool begin_hold(struct look *look, struct pawl__spot *spot, const pawl_en
         return true;
     }
     pawl__sight_update(shown, entry, 0, look->now_us);
-    return add_event(
-        &look->begun, PAWL_ACQUIRED, was_told(look, PAWL_ACQUIRED), entry->name, shown);
+    return add_event(&look->begun, PAWL_ACQUIRED, was_told(look, PAWL_ACQUIRED), entry->name,
+        entry->kind, shown);
 }
 
 /* Runs for each hold that the backend shows. */
@@ -179,12 +182,13 @@ static bool passed_on(
     return false;
 }
 
-/* A hold is gone, and unless a message said how: by how long it would have lasted. */
+/* A hold is gone, and unless a message said how: by how long it would have lasted. That permits of
+ * a semaphore came back says nothing of any of them. */
 static pawl_change how_it_ended(
     const struct look *look, const struct pawl__spot *spot, const struct pawl__sight *sight)
 {
     const pawl_change told = look->hint != NULL ? look->hint->change : 0;
-    if (told == PAWL_RELEASED || told == PAWL_EXPIRED) {
+    if (told == PAWL_EXPIRED || (told == PAWL_RELEASED && sight->kind != PAWL_SEMAPHORE)) {
         return told;
     }
     const bool limited = sight->remaining_ms >= 0;
@@ -195,17 +199,25 @@ static pawl_change how_it_ended(
     return end_us <= look->now_us + LATE_US ? PAWL_EXPIRED : PAWL_RELEASED;
 }
 
-/* A name has no hold any more. If no message told so, one may be on its way. */
-static void leave_spot(struct look *look, struct pawl__spot *spot, pawl_change change)
+/* So many messages about this name may still be on their way. */
+static void owe(struct look *look, struct pawl__spot *spot, unsigned count)
 {
-    struct pawl_watch *watch = look->watch;
-    const bool told = look->hint != NULL && look->hint->change == PAWL_RELEASED;
-    if (change == PAWL_RELEASED && !told && spot->owed_count < OWED_MAX) {
-        spot->owed_count++;
+    if (count > 0 && spot->owed_count < OWED_MAX) {
+        spot->owed_count += count;
         spot->owed_us = look->now_us;
     }
-    if (spot->owed_count == 0 || watch->spots.count > SPOTS_MAX) {
-        pawl__spot_drop(&watch->spots, spot);
+}
+
+/* Holds of a name have ended. Each permit has a message, and somebody tells of those that were not
+ * given back, too; a lock has one when nobody holds it any more. */
+static void owe_messages(
+    struct look *look, struct pawl__spot *spot, pawl_kind kind, pawl_change change, unsigned ended)
+{
+    const bool told = look->hint != NULL && look->hint->change == PAWL_RELEASED;
+    if (kind == PAWL_SEMAPHORE) {
+        owe(look, spot, told && ended > 0 ? ended - 1 : ended);
+    } else if (spot->sights == NULL && change == PAWL_RELEASED && !told) {
+        owe(look, spot, 1);
     }
 }
 
@@ -215,6 +227,8 @@ static void end_unseen(struct look *look, struct pawl__spot *spot)
     struct pawl_watch *watch = look->watch;
     struct pawl__sight **link = &spot->sights;
     pawl_change change = 0;
+    pawl_kind kind = PAWL_MUTEX;
+    unsigned ended = 0;
     while (*link != NULL) {
         struct pawl__sight *sight = *link;
         if (sight->round == watch->round) {
@@ -222,15 +236,19 @@ static void end_unseen(struct look *look, struct pawl__spot *spot)
             continue;
         }
         change = how_it_ended(look, spot, sight);
+        kind = sight->kind;
+        ended++;
         *link = sight->next;
         sight->next = NULL;
         watch->hold_count--;
-        if (!add_event(&watch->events, change, was_told(look, change), spot->name, sight)) {
+        if (!add_event(&watch->events, change, was_told(look, change), spot->name, kind, sight)) {
             look->status = no_memory();
         }
     }
-    if (spot->sights == NULL) {
-        leave_spot(look, spot, change);
+    look->ended += ended;
+    owe_messages(look, spot, kind, change, ended);
+    if (spot->sights == NULL && (spot->owed_count == 0 || watch->spots.count > SPOTS_MAX)) {
+        pawl__spot_drop(&watch->spots, spot);
     }
 }
 
@@ -262,12 +280,9 @@ static pawl_status look_around(struct pawl_watch *watch, bool silent)
             }
         }
     }
-    const bool exact = client->engine->watch_exact != NULL &&
-                       client->engine->watch_exact(client->self, watch->engine_watch);
     const int64_t rest_us = REST * (look.now_us - start_us);
     watch->earliest_us = look.now_us + rest_us;
-    watch->next_us =
-        look.now_us + pawl__max64(rest_us, exact ? EXACT * watch->look_us : watch->look_us);
+    watch->next_us = look.now_us + pawl__max64(rest_us, watch->look_us);
     return look_end(&look, status);
 }
 
@@ -324,8 +339,9 @@ static pawl_status look_at(struct pawl_watch *watch, struct pawl__hint *hint)
     if (status == PAWL_OK && look.status == PAWL_OK && spot != NULL && spot->sights != NULL) {
         end_unseen(&look, spot);
     }
-    if (!known && hint->change == PAWL_RELEASED && status == PAWL_OK &&
-        !add_event(&watch->events, PAWL_RELEASED, true, hint->name, NULL)) {
+    const bool unseen = !known || (hint->kind == PAWL_SEMAPHORE && look.ended == 0);
+    if (unseen && hint->change == PAWL_RELEASED && status == PAWL_OK &&
+        !add_event(&watch->events, PAWL_RELEASED, true, hint->name, hint->kind, NULL)) {
         look.status = no_memory();
     }
     return look_end(&look, status);

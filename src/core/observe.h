@@ -7,7 +7,7 @@
  * everything from time to time. So an event is told once, whatever was heard twice or not at all,
  * and what is told is what the backend showed, not what a message claimed. The one exception: a
  * message that a lock was released which was not known to be held (it was taken and released since
- * the last look) is told too, with nothing but its name.
+ * the last look) is told too, with nothing but its name and kind.
  *
  * Threads: one at a time uses a watch (the user's duty); the client's mutex guards `node`. A call
  * of the client is under way meanwhile, so the client does not go away. Closing the client closes

@@ -32,6 +32,8 @@ void pawl__sight_update(
     sight->waiters = entry->waiters;
     sight->pid = entry->pid;
     sight->token = entry->token;
+    sight->permits = entry->permits;
+    sight->free_permits = entry->free_permits;
     sight->seen_us = now_us;
     sight->round = round;
 }
@@ -53,6 +55,8 @@ void pawl__sight_show(const struct pawl__sight *sight, pawl_entry *entry)
     entry->waiters = sight->waiters;
     entry->pid = sight->pid;
     entry->token = sight->token;
+    entry->permits = sight->permits;
+    entry->free_permits = sight->free_permits;
     pawl__text_copy(entry->holder, sizeof entry->holder, sight->holder);
     pawl__text_copy(entry->host, sizeof entry->host, sight->host);
     pawl__text_copy(entry->command, sizeof entry->command, sight->command);

@@ -21,6 +21,8 @@ struct pawl__sight {
     int64_t waiters;
     int64_t pid;
     uint64_t token;
+    int64_t permits;
+    int64_t free_permits;
     int64_t seen_us;
     uint64_t round;     /* of the look that saw it last */
     const char *holder; /* these three point into `text` */

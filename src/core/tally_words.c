@@ -11,8 +11,11 @@ static const char *busy_words(const struct pawl__tally *tally)
     if (tally->ask.verb == PAWL__TALLY_AWAIT) {
         return "it has not been counted down to zero yet";
     }
-    return tally->unset ? "nobody has set its permits yet (pawl_semaphore_set)"
-                        : "fewer permits are free than asked for";
+    if (tally->unset) {
+        return "nobody has set its permits yet (pawl_semaphore_set)";
+    }
+    return tally->ask.amount == 1 ? "all its permits are taken"
+                                  : "fewer permits are free than asked for";
 }
 
 char *pawl__tally_explain(const struct pawl__tally *tally, pawl_status status)

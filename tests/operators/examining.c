@@ -218,12 +218,12 @@ static void connections_and_events(void **state)
     (void)state;
     struct server *server = server_start(NULL);
     free(server_command(server, "CONFIG SET maxclients 3"));
-    free(server_command(server, "CONFIG SET notify-keyspace-events Kghx"));
+    free(server_command(server, "CONFIG SET notify-keyspace-events Kghxz"));
     examine_url(server_url(server));
     assert_topic("events", PAWL_FIT, "told of everything", "");
     free(server_command(server, "CONFIG SET notify-keyspace-events Kg"));
     examine_url(server_url(server));
-    assert_topic("events", PAWL_FIT, "Kghx would tell everything", "");
+    assert_topic("events", PAWL_FIT, "Kghxz would tell everything", "");
     assert_topic("clients", PAWL_FIT, "of 3 (maxclients)", "");
 }
 
@@ -382,7 +382,7 @@ static void the_line_to_paste_is_enough(void **state)
     pawl_entry entry = {.size = sizeof entry};
     pawl_watch *watch = NULL;
     size_t count = 0;
-    free(server_command(server, "CONFIG SET notify-keyspace-events Kghx"));
+    free(server_command(server, "CONFIG SET notify-keyspace-events Kghxz"));
     examine_url(server_url(server));
     paste(topic("rights")->sentence);
 

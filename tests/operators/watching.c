@@ -23,7 +23,7 @@ static int begin(void **state)
 
 static int begin_exactly(void **state)
 {
-    free(server_command(server, "CONFIG SET notify-keyspace-events Kghx"));
+    free(server_command(server, "CONFIG SET notify-keyspace-events Kghxz"));
     return flush_and_setup(server, state);
 }
 

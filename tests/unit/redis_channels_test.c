@@ -32,19 +32,55 @@ static void channels_become_names(void **state)
         {"p:a{b}c", PAWL__SOURCE_BRACED, "a*", "", true},
         {"p:{a}b", PAWL__SOURCE_ALL, NULL, "{a}b", true},
         {"p:{{a}", PAWL__SOURCE_ALL, NULL, "{{a}", true},
-        {"p:{a}", PAWL__SOURCE_ALL, "b", "", false}, {"p:plain", PAWL__SOURCE_ALL, NULL, "", true},
-        {"p:{}", PAWL__SOURCE_ALL, NULL, "{}", true}, {"p:", PAWL__SOURCE_ALL, NULL, "", false},
-        {"p:{a}:" UUID ":7", PAWL__SOURCE_ALL, NULL, "a", true}, /* a waiter for a fair lock */
+        {"p:{a}", PAWL__SOURCE_ALL, "b", "", false},
+        {"p:plain", PAWL__SOURCE_ALL, NULL, "", true},
+        {"p:{}", PAWL__SOURCE_ALL, NULL, "{}", true},
+        {"p:", PAWL__SOURCE_ALL, NULL, "", false},
+        {"pa", PAWL__SOURCE_LATCHES, NULL, "", false},
+        {"p{a}", PAWL__SOURCE_LATCHES, NULL, "a", true},
+        {"p{{a}b}", PAWL__SOURCE_LATCHES, "{a}?", "{a}b", true},
+        {"p{a}", PAWL__SOURCE_LATCHES, "b", "", true},
+        /* waiters for fair locks, and what only looks like one */
+        {"p:{a}:" UUID ":7", PAWL__SOURCE_ALL, NULL, "a", true},
+        {"p:{a}:" UUID ":7", PAWL__SOURCE_BRACED, "a", "a", true},
+        {"p:a{b}:" UUID ":7", PAWL__SOURCE_BARE, "a{b}", "a{b}", true},
+        {"p:{a}b:" UUID ":7", PAWL__SOURCE_ALL, NULL, "{a}b", true},
+        {"p:{" UUID ":7}", PAWL__SOURCE_ALL, NULL, UUID ":7", true},
+        {"p:{a}:" UUID ":", PAWL__SOURCE_ALL, NULL, "{a}:" UUID ":", true},
+        {"p:{a}:" UUID ":x", PAWL__SOURCE_ALL, NULL, "{a}:" UUID ":x", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct pawl__redis_text channel = {cases[i].channel, strlen(cases[i].channel)};
-        bool sure = false;
-        const struct pawl__redis_text name =
-            pawl__channel_name(channel, cases[i].source, "p", cases[i].pattern, &sure);
+        const struct pawl__channel_meaning meaning =
+            pawl__channel_meaning(channel, cases[i].source, "p", cases[i].pattern);
+        const struct pawl__redis_text name = meaning.name;
         if (name.size != strlen(cases[i].name) ||
-            memcmp(name.bytes, cases[i].name, name.size) != 0 || sure != cases[i].sure) {
-            fail_msg("%s: '%.*s', %d", cases[i].channel, (int)name.size, name.bytes, sure);
+            memcmp(name.bytes, cases[i].name, name.size) != 0 || meaning.sure != cases[i].sure) {
+            fail_msg("%s: '%.*s', %d", cases[i].channel, (int)name.size, name.bytes, meaning.sure);
         }
+    }
+}
+
+static void keys_of_leases_become_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        const char *pattern;
+        const char *name; /* "": none */
+    } cases[] = {
+        {"{a}:timeout", NULL, "a"},
+        {"{a}:timeout", "b*", ""},
+        {"a{b}c:timeout", NULL, "a{b}c"},
+        {"a:timeout", NULL, ""},
+        {":timeout", NULL, ""},
+        {"{a}:timeouts", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct pawl__redis_text key = {cases[i].key, strlen(cases[i].key)};
+        const struct pawl__redis_text name = pawl__leases_name(key, cases[i].pattern);
+        assert_int_equal(name.size, strlen(cases[i].name));
+        assert_memory_equal(name.bytes, cases[i].name, name.size);
     }
 }
 
@@ -56,10 +92,13 @@ static void patterns_become_patterns(void **state)
         const char *pattern;
         const char *expected;
     } cases[] = {
-        {PAWL__SOURCE_BRACED, "a*", "p:{a*}"},
-        {PAWL__SOURCE_BARE, "a*", "p:a*"},
+        {PAWL__SOURCE_BRACED, "a*", "p:{a*}*"},
+        {PAWL__SOURCE_BARE, "a*", "p:a**"},
         {PAWL__SOURCE_ALL, "a*", "p:*"},
-        {PAWL__SOURCE_BRACED, NULL, "p:{*}"},
+        {PAWL__SOURCE_BRACED, NULL, "p:{*}*"},
+        {PAWL__SOURCE_LATCHES, "a*", "p*"},
+        {PAWL__SOURCE_BRACED_LEASES, "a*", "p:{a*}:timeout"},
+        {PAWL__SOURCE_BARE_LEASES, "a*", "p:a*:timeout"},
         {PAWL__SOURCE_KEYS, "a", "p:a"},
         {PAWL__SOURCE_ALL_KEYS, "a", "p:*"},
     };
@@ -77,8 +116,8 @@ static void patterns_become_patterns(void **state)
 static void settings_suffice_or_not(void **state)
 {
     (void)state;
-    static const char *const good[] = {"Kghx", "KEA", "AK", "xKhg$"};
-    static const char *const bad[] = {"", "A", "EA", "Kgh", "Kgx", "Khx", "ghx"};
+    static const char *const good[] = {"Kghxz", "KEA", "AK", "zxKhg$"};
+    static const char *const bad[] = {"", "A", "EA", "Kghz", "Kgxz", "Khxz", "Kghx", "ghxz"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_true(pawl__keyspace_suffices(good[i], strlen(good[i])));
     }
@@ -103,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channels_become_names),
+        cmocka_unit_test(keys_of_leases_become_names),
         cmocka_unit_test(patterns_become_patterns),
         cmocka_unit_test(settings_suffice_or_not),
         cmocka_unit_test(parts_of_a_value_are_found),

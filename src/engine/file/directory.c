@@ -45,7 +45,7 @@ static const struct fault faults[] = {
     {EOPNOTSUPP, PAWL_REFUSED, "choose a directory on a file system that can lock, by file:///dir"},
     {EINVAL, PAWL_REFUSED, "choose a directory on a file system that can lock, by file:///dir"},
     {ENOENT, PAWL_UNAVAILABLE, "make the directory above it first (mkdir -p)"},
-    {ENOSPC, PAWL_UNAVAILABLE, "make room on that disk"},
+    {ENOSPC, PAWL_UNAVAILABLE, "make room on that disk, or delete files if df -i shows none free"},
     {EDQUOT, PAWL_UNAVAILABLE, "make room within the quota"},
     {EFBIG, PAWL_UNAVAILABLE, "raise the limit of the size of files (ulimit -f)"},
     {EMFILE, PAWL_UNAVAILABLE, "raise the limit of open files (ulimit -n)"},

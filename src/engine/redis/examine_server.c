@@ -373,7 +373,7 @@ static pawl_status examine_events(const struct pawl__examination *examination)
         pawl__format("notify-keyspace-events is '%s': who watches %s", events,
             pawl__keyspace_suffices(events, strlen(events))
                 ? "is told of everything at once"
-                : "hears of releases, and finds the rest by looking (Kghx would tell everything, "
+                : "hears of releases, and finds the rest by looking (Kghxz would tell everything, "
                   "and costs the server a little for each write)"),
         NULL);
 }

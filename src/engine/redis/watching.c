@@ -25,15 +25,17 @@ enum {
 struct subscription {
     enum pawl__channel_source source;
     const char *prefix;
+    pawl_kind kind;              /* of what its messages are about */
     struct pawl__buffer pattern; /* as the server repeats it with each message */
 };
 
-enum { SUBSCRIPTIONS_MAX = 5 }; /* two channels in two ways each, and the keyspace */
+enum { SUBSCRIPTIONS_MAX = 10 }; /* three channels in two ways each, latches, three of keys */
 
 /* One hint in the queue; the name follows. */
 struct record {
     uint16_t name_size;
     uint8_t change;
+    uint8_t kind;
     bool vague; /* may be replaced by the next one about the same name */
 };
 
@@ -67,11 +69,11 @@ static bool last_is_about(const struct pawl__watching *watching, struct pawl__re
     return memcmp(end - name.size, name.bytes, name.size) == 0;
 }
 
-static void add_hint(
-    struct pawl__watching *watching, struct pawl__redis_text name, int change, bool vague)
+static void add_hint(struct pawl__watching *watching, struct pawl__redis_text name, int change,
+    pawl_kind kind, bool vague)
 {
     struct pawl__buffer *hints = &watching->hints;
-    const struct record record = {(uint16_t)name.size, (uint8_t)change, vague};
+    const struct record record = {(uint16_t)name.size, (uint8_t)change, (uint8_t)kind, vague};
     if (watching->last_size > 0 && last_is_about(watching, name)) {
         pawl__buffer_truncate(hints, pawl__buffer_size(hints) - watching->last_size);
     }
@@ -103,8 +105,7 @@ static bool take_hint(struct pawl__watching *watching, struct pawl__hint *hint_o
     struct record record;
     if (watching->missed) {
         watching->missed = false;
-        hint_out->name[0] = '\0';
-        hint_out->change = 0;
+        *hint_out = (struct pawl__hint){.change = 0};
         return true;
     }
     if (pawl__buffer_size(hints) == 0 || pawl__now_us() < settle_us(watching)) {
@@ -115,6 +116,7 @@ static bool take_hint(struct pawl__watching *watching, struct pawl__hint *hint_o
     memcpy(hint_out->name, pawl__buffer_data(hints), record.name_size);
     hint_out->name[record.name_size] = '\0';
     hint_out->change = (pawl_change)record.change;
+    hint_out->kind = (pawl_kind)record.kind;
     pawl__buffer_consume(hints, record.name_size);
     if (pawl__buffer_size(hints) == 0) {
         watching->last_size = 0;
@@ -145,18 +147,42 @@ static const struct subscription *subscription_of(
     return NULL;
 }
 
-static void take_event(
-    struct pawl__watching *watching, struct pawl__redis_text channel, struct pawl__redis_text event)
+static void take_event(struct pawl__watching *watching, enum pawl__channel_source source,
+    struct pawl__redis_text channel, struct pawl__redis_text event)
 {
     const size_t skipped = strlen(watching->keyspace) + 1;
-    const int change = pawl__keyspace_change(event);
-    if (change < 0 || channel.size <= skipped || channel.size - skipped > PAWL__NAME_SIZE_MAX ||
-        memchr(channel.bytes, '\0', channel.size) != NULL) {
+    if (channel.size <= skipped) {
         return;
     }
-    const struct pawl__redis_text name = {channel.bytes + skipped, channel.size - skipped};
-    if (pawl__glob_matches(watching->pattern, name.bytes, name.size)) {
-        add_hint(watching, name, change, change == 0);
+    const struct pawl__redis_text key = {channel.bytes + skipped, channel.size - skipped};
+    const bool all = source == PAWL__SOURCE_ALL_KEYS;
+    const int change = all || source == PAWL__SOURCE_KEYS ? pawl__keyspace_change(event) : -1;
+    if (change >= 0 && key.size <= PAWL__NAME_SIZE_MAX &&
+        memchr(key.bytes, '\0', key.size) == NULL &&
+        pawl__glob_matches(watching->pattern, key.bytes, key.size)) {
+        add_hint(watching, key, change, PAWL_MUTEX, change == 0);
+    }
+    const int leases = source != PAWL__SOURCE_KEYS ? pawl__leases_change(event) : -1;
+    const struct pawl__redis_text name = pawl__leases_name(key, watching->pattern);
+    if (leases >= 0 && name.size > 0) {
+        add_hint(watching, name, leases, PAWL_SEMAPHORE, leases == 0);
+    }
+}
+
+/* A message on the channel of locks, semaphores or latches. A latch that was shut says `1`, as a
+ * writer does that leaves. */
+static void take_news(struct pawl__watching *watching, const struct subscription *by,
+    struct pawl__redis_text channel, struct pawl__redis_text text)
+{
+    const struct pawl__channel_meaning meaning =
+        pawl__channel_meaning(channel, by->source, by->prefix, watching->pattern);
+    const bool one = text.size == 1 && text.bytes[0] == '1';
+    const bool shut = by->kind == PAWL_LATCH && one;
+    const pawl_kind kind = meaning.waiter                 ? PAWL_FAIR
+                           : by->kind == PAWL_READ && one ? PAWL_WRITE
+                                                          : by->kind;
+    if (meaning.name.size > 0 && !shut) {
+        add_hint(watching, meaning.name, meaning.sure ? PAWL_RELEASED : 0, kind, false);
     }
 }
 
@@ -167,18 +193,14 @@ static void take_message(struct pawl__watching *watching, const struct pawl__res
     const struct subscription *by =
         subscription_of(watching, text_of(reader, pawl__resp_child(reader, push, 1)));
     const struct pawl__redis_text channel = text_of(reader, pawl__resp_child(reader, push, 2));
+    const struct pawl__redis_text text = text_of(reader, pawl__resp_child(reader, push, 3));
     if (by == NULL) {
         return;
     }
-    if (by->source == PAWL__SOURCE_KEYS || by->source == PAWL__SOURCE_ALL_KEYS) {
-        take_event(watching, channel, text_of(reader, pawl__resp_child(reader, push, 3)));
-        return;
-    }
-    bool sure = false;
-    const struct pawl__redis_text name =
-        pawl__channel_name(channel, by->source, by->prefix, watching->pattern, &sure);
-    if (name.size > 0) {
-        add_hint(watching, name, sure ? PAWL_RELEASED : 0, false);
+    if (by->source >= PAWL__SOURCE_KEYS) {
+        take_event(watching, by->source, channel, text);
+    } else {
+        take_news(watching, by, channel, text);
     }
 }
 
@@ -229,7 +251,7 @@ static pawl_status ask_pattern(
 }
 
 static pawl_status subscribe(struct pawl__watching *watching, enum pawl__channel_source source,
-    const char *prefix, bool *granted_out)
+    const char *prefix, pawl_kind kind, bool *granted_out)
 {
     struct subscription *subscription = &watching->subscriptions[watching->subscription_count];
     struct pawl__buffer *pattern = &subscription->pattern;
@@ -243,6 +265,7 @@ static pawl_status subscribe(struct pawl__watching *watching, enum pawl__channel
     }
     subscription->source = source;
     subscription->prefix = prefix;
+    subscription->kind = kind;
     const struct pawl__redis_text text = {pawl__buffer_data(pattern), pawl__buffer_size(pattern)};
     watching->subscription_count++; /* messages may come at once */
     const pawl_status status = ask_pattern(watching, text, granted_out);
@@ -252,19 +275,38 @@ static pawl_status subscribe(struct pawl__watching *watching, enum pawl__channel
 
 /* A kind of channel: as narrow as the pattern, or, if the user may not, all of them. A user's
  * rights name patterns literally, so the wide one may be allowed where a narrower one is not. */
-static pawl_status subscribe_channels(struct pawl__watching *watching, const char *prefix)
+static pawl_status subscribe_channels(
+    struct pawl__watching *watching, const char *prefix, pawl_kind kind)
 {
     bool braced = false;
-    bool bare = false;
-    bool all = false;
-    if (watching->pattern == NULL) {
-        return subscribe(watching, PAWL__SOURCE_ALL, prefix, &all);
+    bool other = false;
+    pawl_status status = PAWL_OK;
+    if (watching->pattern != NULL) {
+        status = subscribe(watching, PAWL__SOURCE_BRACED, prefix, kind, &braced);
     }
-    pawl_status status = subscribe(watching, PAWL__SOURCE_BRACED, prefix, &braced);
-    if (status == PAWL_OK && !braced) {
-        return subscribe(watching, PAWL__SOURCE_ALL, prefix, &all);
+    if (status != PAWL_OK) {
+        return status;
     }
-    return status == PAWL_OK ? subscribe(watching, PAWL__SOURCE_BARE, prefix, &bare) : status;
+    return subscribe(watching, braced ? PAWL__SOURCE_BARE : PAWL__SOURCE_ALL, prefix, kind, &other);
+}
+
+/* The events of keys, in the same way. */
+static pawl_status subscribe_keys(struct pawl__watching *watching)
+{
+    static const enum pawl__channel_source narrow[] = {
+        PAWL__SOURCE_KEYS, PAWL__SOURCE_BRACED_LEASES, PAWL__SOURCE_BARE_LEASES};
+    enum { COUNT = sizeof narrow / sizeof narrow[0] };
+    pawl_status status = PAWL_OK;
+    bool granted = watching->pattern != NULL;
+    for (size_t i = 0; i < COUNT && granted && status == PAWL_OK; i++) {
+        status = subscribe(watching, narrow[i], watching->keyspace, PAWL_MUTEX, &granted);
+    }
+    if (!granted && status == PAWL_OK) {
+        status =
+            subscribe(watching, PAWL__SOURCE_ALL_KEYS, watching->keyspace, PAWL_MUTEX, &granted);
+    }
+    watching->exact = granted;
+    return status;
 }
 
 static pawl_status subscribe_events(struct pawl__watching *watching)
@@ -280,30 +322,34 @@ static pawl_status subscribe_events(struct pawl__watching *watching)
     /* An error: the user may not ask, and we do without. */
     const struct pawl__redis_text setting =
         text_of(reader, pawl__resp_map_get(reader, reply, "notify-keyspace-events"));
-    if (!pawl__keyspace_suffices(setting.bytes, setting.size)) {
-        return PAWL_OK;
-    }
-    const pawl_status narrow =
-        subscribe(watching, PAWL__SOURCE_KEYS, watching->keyspace, &watching->exact);
-    if (narrow != PAWL_OK || watching->exact) {
-        return narrow;
-    }
-    return subscribe(watching, PAWL__SOURCE_ALL_KEYS, watching->keyspace, &watching->exact);
+    return pawl__keyspace_suffices(setting.bytes, setting.size) ? subscribe_keys(watching)
+                                                                : PAWL_OK;
 }
 
-/* All that may be heard. Events come last: before, CONFIG is asked, whose answer is no push. */
+/* All that may be heard. Events come first: for them CONFIG is asked, whose answer is no push. */
 static pawl_status subscribe_all(struct pawl__watching *watching)
 {
+    static const struct {
+        const char *prefix;
+        pawl_kind kind;
+    } channels[] = {
+        {PAWL__CHANNEL_PREFIX, PAWL_MUTEX},
+        {PAWL__RW_CHANNEL_PREFIX, PAWL_READ},
+        {PAWL__PERMITS_CHANNEL_PREFIX, PAWL_SEMAPHORE},
+    };
+    bool latches = false;
     watching->subscription_count = 0;
     watching->exact = false;
     pawl_status status = subscribe_events(watching);
     const size_t event_count = watching->subscription_count;
-    if (status == PAWL_OK) {
-        status = subscribe_channels(watching, PAWL__CHANNEL_PREFIX);
+    for (size_t i = 0; i < sizeof channels / sizeof channels[0] && status == PAWL_OK; i++) {
+        status = subscribe_channels(watching, channels[i].prefix, channels[i].kind);
+        watching->hears_releases =
+            i == 0 ? watching->subscription_count > event_count : watching->hears_releases;
     }
-    watching->hears_releases = watching->subscription_count > event_count;
     if (status == PAWL_OK) {
-        status = subscribe_channels(watching, PAWL__RW_CHANNEL_PREFIX);
+        status = subscribe(
+            watching, PAWL__SOURCE_LATCHES, PAWL__LATCH_CHANNEL_PREFIX, PAWL_LATCH, &latches);
     }
     watching->ready = status == PAWL_OK;
     watching->heard_us = pawl__now_us();

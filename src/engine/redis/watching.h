@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hints about locks of one server, for people who watch (core/observe.h).
  *
- * Two sources. The channels of locks, by pattern: Redisson and we publish there when a lock is
- * released. And the server's keyspace events, if its setting notify-keyspace-events has them: these
- * tell of every acquisition and expiry too (and of other keys, which costs a look each). A source
- * that the user may not hear is done without; then the rest is found by looking.
+ * Two sources. The channels of locks, semaphores and latches, by pattern: Redisson and we publish
+ * there when one is free again. And the server's keyspace events, if its setting
+ * notify-keyspace-events has them: these tell of every acquisition and expiry too (and of other
+ * keys, which costs a look each; so strings, of which servers are full, are not among them, and
+ * plain locks are found by looking). A source that the user may not hear is done without.
  *
  * A watch has a connection of its own. When it breaks it is made anew while somebody waits, and
  * then anything may have changed. Hints are kept in a bounded queue; when it is full they are
