@@ -119,7 +119,9 @@ static void not_started(struct run_front *front, int error, bool execed)
         run_say(front, "no process for '%s': %s", command, strerror(error));
         run_front_leave(front, CLI_SYSTEM);
     } else if (error == ENOENT) {
-        run_say(front, "'%s': command not found", command);
+        const bool is_line = strpbrk(front->options->command[0], " \t\n") != NULL;
+        run_say(front, "'%s': command not found%s", command,
+            is_line ? "; a line for the shell has -c before it" : "");
         run_front_leave(front, CLI_NOT_FOUND);
     } else {
         run_say(front, "'%s' cannot be executed: %s", command, strerror(error));
