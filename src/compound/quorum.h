@@ -171,7 +171,6 @@ struct pawl__quorum {
     bool turn_taken;
     bool contended;          /* by whoever has it, for a new hold */
     bool swept;              /* nothing of an old hold is left at the nodes */
-    bool hopeless;           /* asking again is no use; by whoever has the turn */
     struct pawl__list queue; /* callers of this process that want the turn, oldest first */
     uint64_t wave;           /* counts cancellations */
     uint64_t asking;         /* the handle's own acquires under way */
@@ -182,6 +181,7 @@ struct pawl__quorum {
     struct pawl__random random;
     int64_t heard_us;    /* when a majority last answered, or a hold last ended */
     pawl_status verdict; /* of the last claim */
+    bool hopeless;       /* it need not be made again; whoever has the turn needs no mutex */
     char why[1600];      /* what it said if it was neither granted nor busy */
 
     /* The worker's. */
