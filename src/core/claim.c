@@ -239,26 +239,6 @@ static bool known_busy(const struct pawl__name *name, const struct pawl__request
                                              name->traffic->silent_us == PAWL__NEVER);
 }
 
-struct pawl__tenure *pawl__claim_enter(struct pawl__machine *machine, struct pawl__request *request)
-{
-    struct pawl__name *name = request->handle->name;
-    const bool crowds = pawl__claims_alone(pawl__name_family(name), request->handle->terms->kind);
-    const bool able = !crowds || pawl__traffic_make(name) != NULL;
-    struct pawl__tenure *tenure = able ? pawl__claim_tenure(machine, request) : NULL;
-    if (tenure == NULL) {
-        pawl__finish(machine, request, PAWL_NO_MEMORY, NULL);
-        return NULL;
-    }
-    tenure->request = request;
-    pawl__tenure_number(machine, tenure);
-    if (crowds) {
-        pawl__list_push(&name->traffic->own->crowd, &tenure->node);
-    } else {
-        name->active = tenure;
-    }
-    return tenure;
-}
-
 static void begin(struct pawl__machine *machine, struct pawl__request *request, int64_t now_us)
 {
     struct pawl__tenure *tenure = pawl__claim_enter(machine, request);

@@ -73,16 +73,6 @@ static void schedule_renewal(
                            : PAWL__NEVER;
 }
 
-/* A callback is due, once; who has no handle any more has nobody to tell. */
-void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice)
-{
-    const struct pawl__tenure *tenure = pawl__notice_tenure(notice);
-    if (!notice->queued && tenure->handle != NULL && !tenure->trial) {
-        notice->queued = true;
-        pawl__list_push(&machine->notices, &notice->node);
-    }
-}
-
 /* ===== Acquiring ===== */
 
 struct pawl__tenure *pawl__hold_find(
@@ -198,15 +188,6 @@ static bool may_enter(const struct pawl__tenure *tenure, const struct pawl__term
         return false;
     }
     return terms->reentry || pawl__tenure_count(tenure, terms->kind) == 0;
-}
-
-void pawl__machine_confirm(struct pawl__machine *machine, struct pawl__tenure *tenure)
-{
-    const bool late = tenure->trial && tenure->state == PAWL__TENURE_LOST;
-    tenure->trial = false;
-    if (late) {
-        pawl__notice_queue(machine, &tenure->lost);
-    }
 }
 
 /* Another handle than the tenure's has to remember how often it was entered through it. */

@@ -12,6 +12,25 @@
 #define LEASE_BITS ((UINT64_C(1) << 40) - 1) /* more than PAWL__LEASE_MS_MAX has */
 #define FREE_AGAIN_US 5000                   /* when there was no memory to ask with */
 
+/* A callback is due, once; who has no handle any more has nobody to tell. */
+void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *notice)
+{
+    const struct pawl__tenure *tenure = pawl__notice_tenure(notice);
+    if (!notice->queued && tenure->handle != NULL && !tenure->trial) {
+        notice->queued = true;
+        pawl__list_push(&machine->notices, &notice->node);
+    }
+}
+
+void pawl__machine_confirm(struct pawl__machine *machine, struct pawl__tenure *tenure)
+{
+    const bool late = tenure->trial && tenure->state == PAWL__TENURE_LOST;
+    tenure->trial = false;
+    if (late) {
+        pawl__notice_queue(machine, &tenure->lost);
+    }
+}
+
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us)
 {
     tenure->why = why;

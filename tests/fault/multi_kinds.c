@@ -66,9 +66,9 @@ static void one_script_for_many_kinds(void **state)
 static void asked_again(void **state)
 {
     (void)state;
-    const char *const words[] = {"EVAL", pawl__script_acquire_mixed.text, "6", "t:{a}", "a", "t:{b}",
-        "b", "c", "c", "0", "1", "rwp", "x:1", "9000", "1", "x:2", "9000", "3", "x:3", "9000", "1",
-        "{a}"};
+    const char *const words[] = {"EVAL", pawl__script_acquire_mixed.text, "6", "t:{a}", "a",
+        "t:{b}", "b", "c", "c", "0", "1", "rwp", "x:1", "9000", "1", "x:2", "9000", "3", "x:3",
+        "9000", "1", "{a}"};
     const size_t count = sizeof words / sizeof words[0];
     char *first = server_command_words(servers[0], count, words);
     free(server_command(servers[0], "HSET a y:7 1"));

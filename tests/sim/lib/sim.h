@@ -88,8 +88,8 @@ enum sim_fault {
 extern const char *const sim_fault_names[SIM_FAULT_COUNT];
 
 /* Of these families an engine may give several together. */
-#define SIM_JOINS                                                                                  \
-    (PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) |                \
+#define SIM_JOINS                                                                   \
+    (PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | \
         PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN))
 
 struct sim_plan {

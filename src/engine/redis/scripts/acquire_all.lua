@@ -6,8 +6,9 @@
 -- ARGV   1 how long a new token counter lives in s (0: ever), 2 what no token may be below (see
 --        parts/token.lua); then for each lock the owner string, the lease in ms, and how many
 --        tokens in a row are for this grant
--- Result for each lock: as acquire.lua, if all are granted. If one cannot be, that one has an error,
---        or its answer as acquire.lua gives it and who holds it, and the others have 0: not granted
+-- Result for each lock: as acquire.lua, if all are granted. If one cannot be, that one has an
+--        error, or its answer as acquire.lua gives it and who holds it, and the others have 0: not
+--        granted
 --
 -- Why so: nobody sees a part of the set held. So everything is looked at before anything is
 -- granted, and the counters, which somebody may have made something else, count before the first

@@ -10,8 +10,8 @@
 --        and how many tokens in a row are for this grant; then for each reader the lock's name in
 --        braces
 -- Result for each lock: as acquire.lua or acquire_plain.lua, if all are granted. If one cannot be,
---        that one has an error, or its answer as they give it and who holds it, and the others have 0:
---        not granted
+--        that one has an error, or its answer as they give it and who holds it, and the others
+--        have 0: not granted
 --
 -- Why so: as acquire_all.lua, which does the same for mutexes and is quicker at that. The keys of
 -- readers' holds come before the first lock is taken, as the tokens do. Each lock is as the script
@@ -19,7 +19,8 @@
 local call, pcall, count = redis.call, redis.pcall, #KEYS / 2
 local counter_ttl, floor, letters = ARGV[1], ARGV[2], ARGV[3]
 local kind_of, ttls, held, holds, tokens, counter = {}, {}, {}, {}, {}, {}
--- own   of a lock that is not free: 1 the owner has it, 0 somebody else, 2 it can be had beside them
+-- own   of a lock that is not free: 1 the owner has it, 0 somebody else, 2 it can be had beside
+--       others
 -- take  the lock, which is free or can be had beside others
 -- undo  that; `alone`: it was free
 local kinds = {
