@@ -350,8 +350,8 @@ static void use_at_last(struct qs_process *process)
 static void *first(void *arg)
 {
     struct qs_process *process = arg;
-    pthread_t other;
-    pthread_t canceler;
+    pthread_t other = 0;
+    pthread_t canceler = 0;
     const bool two = qs.plan.users[process->number] > 1;
     qs_open_all(process);
     meet(&qs.opened);
