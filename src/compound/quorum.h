@@ -176,6 +176,7 @@ struct pawl__quorum {
     uint64_t asking;         /* the handle's own acquires under way */
     struct pawl__quorum_hold *held;
     int64_t began_us;       /* it */
+    int64_t safe_us;        /* so long it is in no danger; later than its end if max_hold is that */
     int64_t doubt_us;       /* all of its parts are to be proven since then; 0: no doubt */
     struct pawl__list lost; /* holds that their owners have yet to release */
     struct pawl__random random;
@@ -271,6 +272,7 @@ struct pawl__node_hold {
     int64_t proven_us; /* it was there at that time, or later */
     uint64_t token;
     uint64_t id;
+    bool final; /* it cannot last longer anyway: by max_hold */
 };
 bool pawl__node_look(struct pawl__node *node, struct pawl__node_hold *hold_out, bool *lost_out);
 
@@ -300,7 +302,8 @@ void pawl__round_heal(struct pawl__quorum *quorum);
 /* A majority has granted it: what is held at the nodes now are the parts of the hold. */
 void pawl__parts_begin(struct pawl__quorum *quorum, int64_t now_us);
 
-/* Until when a majority of the parts holds; 0: none does. */
+/* Until when a majority of the parts holds; 0: none does. Says also how long that is in no danger.
+ */
 int64_t pawl__parts_until(struct pawl__quorum *quorum);
 
 /* Have all parts proven that were not since the last doubt, without waiting. Nobody has the turn.

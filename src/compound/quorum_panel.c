@@ -391,8 +391,8 @@ bool pawl__node_look(struct pawl__node *node, struct pawl__node_hold *hold_out, 
     if (tenure != NULL) {
         held = tenure->state == PAWL__TENURE_HELD;
         *lost_out = !held;
-        *hold_out = (struct pawl__node_hold){
-            tenure->deadline_us, tenure->proven_us, tenure->token, tenure->id};
+        *hold_out = (struct pawl__node_hold){tenure->deadline_us, tenure->proven_us, tenure->token,
+            tenure->id, tenure->until_us >= tenure->limit_us};
     }
     pawl__client_unlock(client, false);
     pawl__call_leave(client);

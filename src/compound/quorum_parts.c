@@ -100,6 +100,7 @@ int64_t pawl__parts_until(struct pawl__quorum *quorum)
 {
     struct sight sight;
     int64_t deadlines_us[PAWL__QUORUM_MAX] = {0};
+    int64_t safe_us[PAWL__QUORUM_MAX] = {0};
     take_sight(quorum, &sight);
     const int64_t now_us = pawl__now_us(); /* no earlier than what was seen */
     const int64_t majority_us = stood_us(quorum, &sight);
@@ -114,7 +115,9 @@ int64_t pawl__parts_until(struct pawl__quorum *quorum)
             receive(node, id, now_us, majority_us);
         }
         deadlines_us[i] = node->part_id != 0 ? sight.holds[i].deadline_us : 0;
+        safe_us[i] = node->part_id != 0 && sight.holds[i].final ? PAWL__NEVER : deadlines_us[i];
     }
+    quorum->safe_us = pawl__quorum_deadline(safe_us, quorum->count);
     return pawl__quorum_deadline(deadlines_us, quorum->count);
 }
 

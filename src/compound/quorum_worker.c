@@ -71,10 +71,10 @@ static void tell_losses(struct pawl__quorum *quorum)
 
 /* ===== Watching over a hold; mutex held ===== */
 
-static void tell_risk(struct pawl__quorum *quorum, int64_t left_us)
+static void tell_risk(struct pawl__quorum *quorum, int64_t now_us)
 {
     struct pawl__quorum_hold *hold = quorum->held;
-    const bool danger = quorum->renew && left_us < quorum->risk_us;
+    const bool danger = quorum->renew && quorum->safe_us - now_us < quorum->risk_us;
     const bool news = danger && !hold->at_risk;
     hold->at_risk = danger;
     if (news) {
@@ -89,7 +89,8 @@ static int64_t next_look(const struct pawl__quorum *quorum, int64_t until_us)
     int64_t look_us = until_us;
     if (quorum->renew) {
         const bool danger = quorum->held->at_risk;
-        look_us = danger ? pawl__now_us() + quorum->lease_us / 12 : until_us - quorum->risk_us;
+        look_us =
+            danger ? pawl__now_us() + quorum->lease_us / 12 : quorum->safe_us - quorum->risk_us;
         look_us = pawl__min64(look_us, until_us);
     }
     look_us = pawl__min64(look_us, quorum->heal_us);
@@ -136,7 +137,7 @@ static int64_t watch_over(struct pawl__quorum *quorum)
         return next_lost(quorum) != NULL ? now_us : PAWL__NEVER;
     }
     tend(quorum, now_us);
-    tell_risk(quorum, until_us - now_us);
+    tell_risk(quorum, now_us);
     return quorum->held != NULL ? next_look(quorum, until_us) : now_us;
 }
 

@@ -303,6 +303,35 @@ static void max_hold_ends_it(void **state)
     assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
 }
 
+struct news {
+    _Atomic int risks;
+    _Atomic int losses;
+};
+
+static void note_news(const pawl_event *event, void *arg)
+{
+    struct news *news = arg;
+    atomic_fetch_add(event->status == PAWL_LOST ? &news->losses : &news->risks, 1);
+}
+
+/* As with any other lock: what cannot last longer is not said to be in danger. */
+static void max_hold_is_no_danger(void **state)
+{
+    (void)state;
+    struct news news = {0};
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 1200;
+    options.max_hold_ms = 1500;
+    options.on_risk = note_news;
+    options.on_lost = note_news;
+    options.event_arg = &news;
+    open_ours(&options);
+    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    WAIT_UNTIL(atomic_load(&news.losses) == 1, 4000);
+    assert_int_equal(atomic_load(&news.risks), 0);
+    assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
+}
+
 /* Take one node's part away, as an operator of that server might. */
 static void break_part(int number)
 {
@@ -402,6 +431,7 @@ int main(void)
         TEST(a_handle_holds_for_all_threads),
         TEST(no_waiting_inside_a_callback),
         TEST(max_hold_ends_it),
+        TEST(max_hold_is_no_danger),
         TEST(a_fixed_lease_is_not_healed),
         TEST(healing_does_not_prolong_max_hold),
     };

@@ -4,7 +4,7 @@
 
 const char *const qs_fault_names[QS_FAULT_COUNT] = {"resets", "cuts there", "cuts back", "cuts",
     "nodes cut off", "processes cut off", "slow connections", "hangs", "restarts",
-    "restarts without data", "deletions", "pauses", "stalls"};
+    "restarts without data", "deletions", "pauses", "stalls", "clocks set", "times without memory"};
 
 static struct qs_link *any_link(void)
 {
@@ -84,6 +84,23 @@ static void strike_nodes(enum qs_fault fault, struct qs_node *node, int64_t dura
     }
 }
 
+/* Of one of them, or of a majority. */
+static void set_clocks(const struct qs_node *first)
+{
+    const unsigned count = qs_chance(500) ? 1 : qs.plan.nodes / 2 + 1;
+    for (unsigned i = 0; i < count; i++) {
+        qs_node_jump(&qs.nodes[(first->number + i) % qs.plan.nodes]);
+    }
+}
+
+/* What it has to do meanwhile it may do late. */
+static void run_short(unsigned number, int64_t duration_us)
+{
+    struct qs_process *process = &qs.processes[number];
+    process->short_us = pawl__max64(process->short_us, qs.now_us + duration_us);
+    process->disturbed_us = pawl__max64(process->disturbed_us, process->short_us);
+}
+
 static void inject(enum qs_fault fault)
 {
     struct qs_link *link = any_link();
@@ -128,6 +145,12 @@ static void inject(enum qs_fault fault)
     case QS_PAUSE:
         qs_pause(process, duration_us);
         break;
+    case QS_JUMP:
+        set_clocks(node);
+        break;
+    case QS_SHORT:
+        run_short(holder != NULL && qs_chance(500) ? holder->number : process->number, duration_us);
+        break;
     case QS_STALL: /* drawn where threads may be switched */
     case QS_FAULT_COUNT:
         break;
@@ -162,6 +185,7 @@ void qs_faults_end(void)
         for (unsigned j = 0; j < qs.plan.processes; j++) {
             qs.links[j][i].cut_up_us = qs.links[j][i].cut_down_us = qs.links[j][i].slow_us = 0;
             qs.processes[j].paused_us = 0;
+            qs.processes[j].short_us = pawl__min64(qs.processes[j].short_us, qs.now_us);
         }
     }
     qs_note("the faults are over");

@@ -101,6 +101,10 @@ static void take_answer(struct qs_link *link, struct pawl__op **ended)
     op->others = message->op.others;
     op->hint_us = message->op.hint_us;
     op->token = message->op.token;
+    if (op->kind == PAWL__OP_ACQUIRE && qs.plan.clocks) {
+        link->identity.sample =
+            (struct pawl__clock_sample){message->op.sent_us, now_of(link), message->clock_us};
+    }
     if (op->info != NULL) {
         *op->info = message->info;
     }
@@ -146,7 +150,9 @@ static void connected(struct qs_link *link)
     link->greeted = false;
     link->tries = 0;
     link->run = link->next_run;
+    const struct pawl__clock_sample sample = link->identity.sample;
     link->identity = link->next_identity;
+    link->identity.sample = sample;
     link->identity.wall_us =
         link->next_identity.clock_us - link->node->offset_us + link->process->wall_us;
     link->identity.read_us = now_of(link);
@@ -240,15 +246,22 @@ static pawl_status engine_open(struct pawl__url *url, struct pawl__host *host, v
 {
     struct qs_process *process = qs_self->process;
     struct qs_link *link = &qs.links[process->number][strtoul(url->path, NULL, 10)];
-    link->process = process;
-    link->node = &qs.nodes[strtoul(url->path, NULL, 10)];
-    link->host = host;
+    const struct qs_link before = *link; /* of what goes on, if it was open before */
+    *link = (struct qs_link){.process = process,
+        .node = &qs.nodes[strtoul(url->path, NULL, 10)],
+        .host = host,
+        .generation = before.generation,
+        .killed = before.killed,
+        .slow_us = before.slow_us,
+        .cut_up_us = before.cut_up_us,
+        .cut_down_us = before.cut_down_us,
+        .last_up_us = before.last_up_us,
+        .last_down_us = before.last_down_us};
     link->fd = qs_fd_link(link);
     link->wake_fd = pawl__fd_eventfd();
     link->delay_us = qs_chance(800) ? qs_between(50, 2000) : qs_between(2000, 8000);
     pawl__list_init(&link->inbox);
     memcpy(link->uuid, host->uuid, sizeof link->uuid);
-    pawl__memory_join(&link->client, link->uuid);
     *self_out = link;
     return PAWL_OK;
 }
@@ -408,36 +421,20 @@ static pawl_status engine_durable(void *self, bool *durable_out)
     return answered ? PAWL_OK : pawl__fail(PAWL_UNAVAILABLE, "no answer from the node");
 }
 
-static void see(struct qs_node *node, struct pawl__sighting *sighting)
-{
-    const int64_t now_us = qs_node_now(node);
-    struct qs_note *note = NULL;
-    for (unsigned i = 0; i < node->note_count && note == NULL; i++) {
-        note = strcmp(node->notes[i].run_id, sighting->run_id) == 0 ? &node->notes[i] : NULL;
-    }
-    if (note == NULL && sighting->note_us >= 0) {
-        if (node->note_count == QS_NOTES) {
-            qs_fail("NOTES more than %d at a node", QS_NOTES);
-        }
-        note = &node->notes[node->note_count++];
-        snprintf(note->run_id, sizeof note->run_id, "%s", sighting->run_id);
-        note->since_us = now_us - sighting->note_us;
-    }
-    sighting->age_us = note != NULL ? pawl__max64(now_us - note->since_us, 0) : -1;
-}
-
-/* Nobody looks at the nodes' clocks here, and there are no notes of them: none jumps. */
 static pawl_status engine_seen(void *self, struct pawl__sighting *sightings, size_t count,
     struct pawl__clock_sample *sample_out)
 {
     const struct qs_link *link = self;
+    const int64_t asked_us = now_of(link);
+    *sample_out = (struct pawl__clock_sample){0};
     if (!qs_roundtrip(self)) {
         return pawl__fail(PAWL_UNAVAILABLE, "no answer from the node");
     }
-    *sample_out = (struct pawl__clock_sample){0};
+    if (qs.plan.clocks) {
+        *sample_out = (struct pawl__clock_sample){asked_us, now_of(link), qs_node_now(link->node)};
+    }
     for (size_t i = 0; i < count; i++) {
-        see(link->node, &sightings[i]);
-        sightings[i].clock = (struct pawl__clock_note){.age_us = -1, .jumped_us = -1};
+        qs_see(link->node, &sightings[i]);
     }
     return PAWL_OK;
 }

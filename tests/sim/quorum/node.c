@@ -11,10 +11,11 @@
 #define PPM 1000000
 #define WALL_US INT64_C(1700000000000000)
 #define AGAIN_US 30000 /* a packet that was lost is sent again */
+#define JUMP_US 250000
 
 int64_t qs_node_now(const struct qs_node *node)
 {
-    return WALL_US + node->offset_us + qs.now_us + qs.now_us * node->ppm / PPM;
+    return WALL_US + node->offset_us + node->jump_us + qs.now_us + qs.now_us * node->ppm / PPM;
 }
 
 static struct pawl__place place_of_all = {
@@ -45,12 +46,12 @@ void qs_nodes_begin(void)
     for (unsigned i = 0; i < qs.plan.nodes; i++) {
         struct qs_node *node = &qs.nodes[i];
         node->number = i;
-        node->ppm = qs_between(-4500, 4500);
+        node->ppm = qs_any_ppm(true);
         node->offset_us = qs_between(-100000, 100000);
-        node->durable = qs_chance(400);
+        node->durable = qs_chance(400) && !qs.plan.forgetful;
         node->up = true;
         node->run = 1;
-        node->started_us = -2 * qs.plan.max_lease_ms * 1000;
+        node->started_us = qs_node_now(node) - 2 * qs.plan.max_lease_ms * 1000;
         fill(node);
     }
 }
@@ -76,7 +77,7 @@ static void start_again(struct qs_event *event)
     }
     node->up = true;
     node->run++;
-    node->started_us = qs.now_us;
+    node->started_us = qs_node_now(node);
     qs_note("node %u is back, %s", node->number, node->forgets ? "empty" : "with its data");
 }
 
@@ -97,6 +98,27 @@ void qs_node_delete(struct qs_node *node)
     pawl__memory_apply(&node->table, &node->keeper, &op, qs_node_now(node));
     while (pawl__memory_woken(&node->table) != NULL) {
     }
+}
+
+/* Set its clock, never to where it was before: what comes and goes between two looks is not seen.
+ * Nor by as much as another one's, which a newcomer cannot tell from none. Nor too far back in all,
+ * for keys last longer by that. */
+void qs_node_jump(struct qs_node *node)
+{
+    const int64_t lease_us = qs.plan.lease_ms * 1000;
+    const int64_t least_us = (node->number + 1) * JUMP_US;
+    const int64_t was_us = node->jump_us;
+    const bool back = qs_chance(300) && node->jump_least_us > -lease_us;
+    if (back) {
+        node->jump_least_us -= qs_between(0, 2) * lease_us / 6 + least_us;
+    } else {
+        node->jump_most_us += qs_between(0, 9) * lease_us / 6 + least_us;
+    }
+    node->jump_us = back ? node->jump_least_us : node->jump_most_us;
+    for (unsigned i = 0; i < qs.plan.processes; i++) { /* what was left there lasts longer */
+        qs.processes[i].abandoned_us += pawl__max64(was_us - node->jump_us, 0);
+    }
+    qs_note("node %u jumps by %lld us", node->number, (long long)(node->jump_us - was_us));
 }
 
 /* ===== The way there and back ===== */
@@ -164,7 +186,8 @@ static void get_there(struct qs_event *event)
         return;
     }
     message->op.fenced = qs.plan.kills;
-    pawl__memory_apply(&node->table, &link->client, &message->op, qs_node_now(node));
+    message->clock_us = qs_node_now(node);
+    pawl__memory_apply(&node->table, &message->client, &message->op, message->clock_us);
     while (pawl__memory_woken(&node->table) != NULL) {
     }
     if (message->op.kind == PAWL__OP_ACQUIRE && message->op.answer == PAWL__DONE) {
@@ -190,6 +213,8 @@ void qs_send(struct qs_link *link, struct pawl__op *op)
     message->run = link->run;
     message->op = *op;
     message->op.place = &place_of_all;
+    memcpy(message->uuid, link->uuid, sizeof message->uuid);
+    pawl__memory_join(&message->client, message->uuid);
     if (op->info != NULL) {
         message->info = *op->info;
         message->op.info = &message->info;
@@ -222,9 +247,7 @@ void qs_link_reset(struct qs_link *link)
 /* As Redis counts it, less the second that may be too much. */
 static int64_t uptime_of(const struct qs_node *node)
 {
-    const int64_t now_us = qs_node_now(node);
-    const int64_t began_us = now_us - (qs.now_us - node->started_us);
-    const int64_t seconds = now_us / 1000000 - began_us / 1000000;
+    const int64_t seconds = qs_node_now(node) / 1000000 - node->started_us / 1000000;
     return pawl__max64(seconds - 1, 0) * 1000000;
 }
 

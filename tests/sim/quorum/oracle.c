@@ -16,6 +16,8 @@
  *
  * CALM: without faults nothing is lost, and everybody is granted it.
  *
+ * CANCELED, RISK, MEMORY: see duties.c.
+ *
  * DEADLOCK, LIVELOCK, THREADS, DESCRIPTORS: all threads come to their end. */
 #include "qsim.h"
 
@@ -111,7 +113,7 @@ static uint64_t token_of(const struct qs_process *process, uint64_t owner)
 }
 
 /* What is known of this hold; its loss may be told before anybody has looked at it. */
-static struct qs_claim *claim_of(struct qs_process *process, uint64_t token, uint64_t owner)
+struct qs_claim *qs_claim_of(struct qs_process *process, uint64_t token, uint64_t owner)
 {
     for (struct qs_claim *claim = qs.claims; claim != NULL; claim = claim->next) {
         if (claim->process == process && claim->token == token && claim->owner == owner) {
@@ -128,13 +130,20 @@ static struct qs_claim *claim_of(struct qs_process *process, uint64_t token, uin
     return claim;
 }
 
+/* A node that has forgotten how far it had counted begins at what its clock says. */
+static bool may_count_back(void)
+{
+    const unsigned both = 1U << QS_JUMP | 1U << QS_FORGET;
+    return (qs.plan.fault_kinds & both) == both;
+}
+
 struct qs_claim *qs_granted(struct qs_process *process)
 {
     const int64_t said_us = qs.now_us;
     const int64_t left_ms = pawl_lock_remaining_ms(process->lock);
     const uint64_t owner = owner_of(process);
     const uint64_t token = token_of(process, owner);
-    struct qs_claim *claim = claim_of(process, token, owner);
+    struct qs_claim *claim = qs_claim_of(process, token, owner);
     claim->active = true;
     qs.result->grants++;
     qs_note("granted, token %" PRIu64 ", %" PRId64 " ms left", token, left_ms);
@@ -142,7 +151,7 @@ struct qs_claim *qs_granted(struct qs_process *process)
         claim->active = false;
         return claim;
     }
-    if (token <= qs.token && !qs.plan.deletes) {
+    if (token <= qs.token && !qs.plan.deletes && !may_count_back()) {
         qs_fail("TOKEN p%u has %" PRIu64 ", and somebody had %" PRIu64 " before", process->number,
             token, qs.token);
     }
@@ -198,8 +207,8 @@ static int64_t lost_at(struct pawl__quorum *quorum, uint64_t token)
 void qs_on_lost(const pawl_event *event, void *arg)
 {
     struct qs_process *process = arg;
-    struct qs_claim *claim = claim_of(process, event->token, event->owner);
-    struct pawl__quorum *quorum = pawl__quorum_of(process->lock);
+    struct qs_claim *claim = qs_claim_of(process, event->token, event->owner);
+    struct pawl__quorum *quorum = pawl__quorum_of(event->lock);
     const int64_t late_us = qs_process_now(process) - lost_at(quorum, event->token);
     qs_note("told of the loss of token %" PRIu64 ", %" PRId64 " us late", event->token, late_us);
     if (++claim->told > 1) {
@@ -241,7 +250,7 @@ static void check_pairs(void)
 
 /* ===== What stays at the nodes ===== */
 
-static struct qs_link *link_by(const struct qs_node *node, const char *uuid)
+struct qs_link *qs_link_by(const struct qs_node *node, const char *uuid)
 {
     for (unsigned i = 0; i < qs.plan.processes; i++) {
         if (strcmp(qs.links[i][node->number].uuid, uuid) == 0) {
@@ -274,7 +283,7 @@ static void look_at(struct qs_node *node)
     const struct pawl__memory_entry *entry =
         pawl__memory_look(&node->table, QS_NAME, sizeof QS_NAME - 1);
     const bool held = entry != NULL && entry->held && entry->expires_us > qs_node_now(node);
-    const struct qs_link *link = held ? link_by(node, entry->uuid) : NULL;
+    const struct qs_link *link = held ? qs_link_by(node, entry->uuid) : NULL;
     if (link == NULL || !is_needless(link) || node->late_id == entry->id) {
         node->key_id = 0;
         return;
@@ -294,6 +303,7 @@ static void look_at_all(struct qs_event *event)
     for (unsigned i = 0; i < qs.plan.nodes; i++) {
         look_at(&qs.nodes[i]);
     }
+    qs_watch_dangers();
     qs_event_set(event, qs.now_us + LOOK_US, look_at_all);
 }
 
@@ -311,7 +321,7 @@ void qs_check_no_keys(void)
         const struct pawl__memory_entry *entry =
             pawl__memory_look(&node->table, QS_NAME, sizeof QS_NAME - 1);
         if (entry != NULL && entry->held && entry->expires_us > qs_node_now(node) &&
-            entry->id != node->late_id) {
+            entry->id != node->late_id && qs_link_by(node, entry->uuid) != NULL) {
             qs_fail("LEFT %s:%" PRIu64 " is still at node %u", entry->uuid, entry->id, i);
         }
     }

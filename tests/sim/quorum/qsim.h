@@ -13,8 +13,11 @@
  *   link.c     an engine: a client's connection to a node
  *   node.c     the nodes, servers on the table of the memory engine, and the network to them
  *   faults.c   what goes wrong, and when
+ *   notes.c    what the nodes keep of each other: since when, and how their clocks differ
  *   user.c     what the processes do
  *   oracle.c   what must hold
+ *   duties.c   the same for cancellations, warnings and memory
+ *   scenes.c   what is too rare to be left to chance
  *   plan.c     what a seed means
  *   quorum.c   many seeds; each runs in a child of its own, twice
  *
@@ -57,6 +60,8 @@ enum qs_fault {
     QS_DELETE,   /* somebody deletes the key at a node */
     QS_PAUSE,    /* a process is stopped for a while */
     QS_STALL,    /* a thread is not scheduled for a while */
+    QS_JUMP,     /* a node's clock is set */
+    QS_SHORT,    /* a process gets hardly any memory for a while */
     QS_FAULT_COUNT
 };
 
@@ -78,6 +83,7 @@ struct qs_thread {
     enum qs_state state;
     const void *on;
     int64_t due_us;
+    int64_t stalled_us; /* it is not scheduled until then */
     const struct pollfd *fds;
     nfds_t fd_count;
     bool joined;
@@ -104,10 +110,15 @@ struct qs_plan {
     int64_t max_lease_ms;
     int64_t max_hold_ms;
     int64_t node_timeout_ms;
+    int64_t warn_ms;
     pawl_guard guard;
     bool calm;    /* no faults: nothing is lost, everybody is granted it */
     bool deletes; /* keys are deleted: a hold may overlap, but is told of it */
     bool kills;   /* a new connection ends the old ones at the server */
+    bool clocks;  /* the nodes' clocks are looked at, and run well enough for that */
+    bool reopens; /* processes come and go: what they knew of the nodes is forgotten */
+    bool cancels;
+    unsigned scene; /* > 0: what happens is written down in scenes.c */
     bool by_thread;
     bool renew;
     bool unawaited;
@@ -117,8 +128,18 @@ struct qs_plan {
     unsigned stalls;      /* of 100000 points */
     unsigned fault_kinds; /* a bit for each */
     int64_t fault_us;     /* between two */
+    int64_t ppm;          /* clocks run so much faster or slower at most; */
+    bool apart;           /* all nodes' so much faster, and all processes' slower */
+    bool forgetful;       /* no node is durable */
     int64_t think_us;
     int64_t hold_us;
+};
+
+/* An acquire that is under way. */
+struct qs_ask {
+    struct qs_ask *next;
+    int64_t began_us;
+    int64_t canceled_us; /* first; 0: not yet */
 };
 
 /* One hold, as its holder believes in it. */
@@ -132,7 +153,12 @@ struct qs_claim {
     bool active;        /* it has neither been released nor found lost */
     bool excused;       /* it need not have found out that it was lost */
     bool ends_lost;
-    unsigned told; /* of its loss */
+    unsigned told;     /* of its loss */
+    unsigned warned;   /* that it is in danger */
+    bool safe;         /* it was out of it since */
+    int64_t danger_us; /* it has been in danger since then; 0: it is not */
+    int64_t left_us;   /* when the worker last looked, */
+    bool final;        /* and it could not have had more then */
 };
 
 /* Two that believed at the same time. */
@@ -148,6 +174,9 @@ struct qs_process {
     int64_t wall_us;      /* its wall clock is so far off */
     int64_t paused_us;    /* until then */
     int64_t disturbed_us; /* one of its threads was kept from running until then */
+    int64_t short_us;     /* memory is short until then */
+    struct qs_ask *asks;
+    int64_t canceled_us; /* the last cancellation ended then; NEVER: it is under way */
     pawl_client *clients[QS_NODES];
     pawl_lock *lock;
     int64_t repeated_us;  /* a release was last sent again, for want of an answer */
@@ -156,7 +185,11 @@ struct qs_process {
 
 struct qs_note {
     char run_id[PAWL__IDENTITY_SIZE];
-    int64_t since_us; /* by the node's clock */
+    int64_t since_us; /* by the node's clock, as the others */
+    int64_t clock_us; /* how the clocks differ was noted then; 0: it was not */
+    int64_t least_us; /* by so much */
+    int64_t most_us;
+    int64_t jumped_us; /* its clock was found to have jumped then; 0: it was not */
 };
 
 struct qs_node {
@@ -167,8 +200,11 @@ struct qs_node {
     bool up;
     bool forgets; /* when it comes back */
     unsigned run;
-    int64_t hung_us; /* until then */
-    int64_t started_us;
+    int64_t hung_us;       /* until then */
+    int64_t started_us;    /* by its clock */
+    int64_t jump_us;       /* its clock was set by so much so far, */
+    int64_t jump_least_us; /* at least, */
+    int64_t jump_most_us;  /* and at most: where it was once, it does not come back to */
     struct pawl__memory_table table;
     struct pawl__memory_client keeper; /* watches the name, so that its token is not dropped */
     struct qs_note notes[QS_NOTES];
@@ -191,8 +227,11 @@ struct qs_message {
     unsigned run; /* of the node */
     bool answered;
     bool dead; /* its connection broke before it got there */
+    char uuid[PAWL__UUID_SIZE + 1];
+    struct pawl__memory_client client; /* who has sent it */
     struct pawl__op op;
     pawl_lock_info info;
+    int64_t clock_us;       /* the node's, when it was done */
     struct pawl__op *asked; /* NULL: nobody waits for the answer any more */
 };
 
@@ -201,7 +240,6 @@ struct qs_link {
     struct qs_node *node;
     struct pawl__host *host;
     char uuid[PAWL__UUID_SIZE + 1];
-    struct pawl__memory_client client;
     struct pawl__server_identity identity; /* of who answered the last greeting */
     int fd;
     int wake_fd;
@@ -248,6 +286,9 @@ struct qs_result {
     uint64_t busy;
     uint64_t losses;
     uint64_t overlaps;
+    uint64_t canceled;
+    uint64_t warnings;
+    uint64_t refused; /* allocations */
     uint64_t faults[QS_FAULT_COUNT];
 };
 
@@ -259,6 +300,8 @@ struct qs_world {
     int64_t now_us;
     uint64_t idle_switches; /* since time last went on */
     struct pawl__heap events;
+    bool in_event;
+    int64_t blocks; /* of memory that are in use */
     struct qs_thread threads[QS_THREADS];
     unsigned thread_count;
     struct qs_process processes[QS_PROCESSES];
@@ -285,6 +328,7 @@ void qs_plan_make(struct qs_plan *plan, uint64_t seed);
 int64_t qs_below(int64_t bound); /* from 0 to bound - 1 */
 int64_t qs_between(int64_t least, int64_t most);
 bool qs_chance(unsigned of_thousand);
+int64_t qs_any_ppm(bool is_node);
 
 /* sched.c */
 void qs_begin(void); /* the calling thread becomes the director */
@@ -331,9 +375,13 @@ int64_t qs_node_now(const struct qs_node *node);
 void qs_send(struct qs_link *link, struct pawl__op *op);
 void qs_connect(struct qs_link *link);
 bool qs_roundtrip(struct qs_link *link); /* WAITS; false: no answer */
+void qs_node_jump(struct qs_node *node);
 void qs_node_stop(struct qs_node *node, bool forgets, int64_t duration_us);
 void qs_node_delete(struct qs_node *node);
 void qs_link_reset(struct qs_link *link);
+
+/* notes.c */
+void qs_see(struct qs_node *node, struct pawl__sighting *sighting);
 
 /* faults.c */
 void qs_faults_begin(void);
@@ -347,10 +395,32 @@ void qs_left(struct qs_claim *claim, pawl_status status);
 void qs_on_lost(const pawl_event *event, void *arg);
 const struct qs_process *qs_holder(void); /* who believes to hold it now; NULL: nobody */
 void qs_watch_begin(void);
+struct qs_claim *qs_claim_of(struct qs_process *process, uint64_t token, uint64_t owner);
+struct qs_link *qs_link_by(const struct qs_node *node, const char *uuid);
 void qs_check_no_keys(void);
 void qs_check_end(void);
 
+/* duties.c */
+
+/* An acquire is called, and returns. */
+void qs_asking(struct qs_process *process, struct qs_ask *ask);
+void qs_asked(struct qs_process *process, const struct qs_ask *ask, pawl_status status);
+void qs_cancel(struct qs_process *process);
+void qs_on_risk(const pawl_event *event, void *arg);
+void qs_watch_dangers(void);
+void qs_memory_begin(void);
+void qs_check_memory(void);
+
 /* user.c */
 void qs_users_run(void); /* the director waits for all of them */
+void qs_open_all(struct qs_process *process);
+void qs_close_all(struct qs_process *process);
+
+/* scenes.c */
+#define QS_SCENES_FROM 1000000 /* seeds from here on are scenes, */
+#define QS_SCENES_EACH 1000    /* so many of each */
+#define QS_SCENES 3
+void qs_scene_plan(struct qs_plan *plan, uint64_t seed);
+void qs_scene_play(struct qs_process *process);
 
 #endif

@@ -3,8 +3,9 @@
  * own: both runs must be alike to the last switch of threads. A failure prints its seed and how to
  * see it again.
  *
- *   sim-quorum                           those that found something once, 100 more, and then some
- *                                        with the guard off, of which one has to find two holders
+ *   sim-quorum                           those that found something once, 200 more, the scenes, and
+ *                                        then some with the guard off, of which one has to find two
+ *                                        holders
  *   sim-quorum --seeds 1000..2000
  *   sim-quorum --seed 17 --verbose       one, step by step
  *   sim-quorum --guard off               no restart guard: what it is there for
@@ -28,9 +29,10 @@
 #define SEEDS_COUNT 60
 #define UNGUARDED_MOST 0
 #else
-#define SEEDS_COUNT 100
+#define SEEDS_COUNT 200
 #define UNGUARDED_MOST 300
 #endif
+#define TAKES 5 /* of each scene */
 #define HANG_S 120
 #define HUNT_HANG_S 5
 #define FAILURES_SHOWN 20
@@ -76,11 +78,13 @@ static void run(uint64_t seed, const struct options *options, bool verbose)
     if (options->unguarded) {
         qs.plan.fault_kinds |= qs.plan.calm ? 0 : 1U << QS_FORGET;
     }
+    qs_memory_begin();
     qs_begin();
     qs_nodes_begin();
     qs_users_run();
     qs_check_end();
     qs_nodes_end();
+    qs_check_memory();
     qs.result->virtual_us = qs.now_us;
     qs.result->ended = true;
 }
@@ -114,6 +118,9 @@ static void add(struct qs_result *sum, const struct qs_result *one)
     sum->busy += one->busy;
     sum->losses += one->losses;
     sum->overlaps += one->overlaps;
+    sum->canceled += one->canceled;
+    sum->warnings += one->warnings;
+    sum->refused += one->refused;
     for (int i = 0; i < QS_FAULT_COUNT; i++) {
         sum->faults[i] += one->faults[i];
     }
@@ -200,6 +207,9 @@ static void run_all(struct tally *tally, const struct options *options)
     for (uint64_t seed = options->first; seed <= options->last && go_on(tally, options); seed++) {
         run_seed(tally, seed, options);
     }
+    for (uint64_t i = 0; i < QS_SCENES * TAKES && options->by_default; i++) {
+        run_seed(tally, QS_SCENES_FROM + i / TAKES * QS_SCENES_EACH + i % TAKES, options);
+    }
 }
 
 /* What the guard is for: without it two hold the lock at once, sooner or later. */
@@ -229,6 +239,9 @@ static void report(const struct tally *tally, double wall_s)
     printf("\n%llu grants, %llu times none, %llu losses, %llu overlaps after deletions\n",
         (unsigned long long)sum->grants, (unsigned long long)sum->busy,
         (unsigned long long)sum->losses, (unsigned long long)sum->overlaps);
+    printf("%llu waits canceled, %llu warnings, %llu times no memory\n",
+        (unsigned long long)sum->canceled, (unsigned long long)sum->warnings,
+        (unsigned long long)sum->refused);
     printf("%.1f hours of virtual time, %llu switches in %.1f s\n", (double)sum->virtual_us / 3.6e9,
         (unsigned long long)sum->switches, wall_s);
     printf("%llu passed, %llu failed\n", (unsigned long long)tally->passed,

@@ -111,7 +111,9 @@ static void fire_events(void)
     while ((first = pawl__heap_first(&qs.events)) != NULL && first->due_us <= qs.now_us) {
         struct qs_event *event = PAWL__CONTAINER(first, struct qs_event, timer);
         pawl__timer_clear(&qs.events, first);
+        qs.in_event = true;
         event->fire(event);
+        qs.in_event = false;
     }
 }
 
@@ -131,9 +133,15 @@ static void await_baton(struct qs_thread *thread)
     atomic_store(&thread->baton, 0);
 }
 
+static int64_t paused_until(const struct qs_thread *thread)
+{
+    return thread->process != NULL ? pawl__max64(thread->stalled_us, thread->process->paused_us)
+                                   : thread->stalled_us;
+}
+
 static bool is_paused(const struct qs_thread *thread)
 {
-    return thread->process != NULL && thread->process->paused_us > qs.now_us;
+    return paused_until(thread) > qs.now_us;
 }
 
 static bool can_run(const struct qs_thread *thread)
@@ -149,9 +157,8 @@ static int64_t thread_due(const struct qs_thread *thread)
         return PAWL__NEVER;
     }
     const int64_t due_us = thread->state == QS_RUNNABLE ? qs.now_us : thread->due_us;
-    return is_paused(thread) && due_us != PAWL__NEVER
-               ? pawl__max64(due_us, thread->process->paused_us)
-               : due_us;
+    return is_paused(thread) && due_us != PAWL__NEVER ? pawl__max64(due_us, paused_until(thread))
+                                                      : due_us;
 }
 
 static void let_time_pass(void)
