@@ -142,11 +142,13 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
 /* What acquire_mixed.lua calls a lock. */
 static char letter_of(const struct pawl__op *op)
 {
-    const enum pawl__family family = op->place->family;
-    return family == PAWL__FAMILY_PLAIN    ? 'p'
-           : family != PAWL__FAMILY_SHARED ? 'm'
-           : op->as == PAWL_WRITE          ? 'w'
-                                           : 'r';
+    if (op->place->family == PAWL__FAMILY_PLAIN) {
+        return 'p';
+    }
+    if (op->place->family != PAWL__FAMILY_SHARED) {
+        return 'm';
+    }
+    return op->as == PAWL_WRITE ? 'w' : 'r';
 }
 
 static char *write_letters(char *at, const struct pawl__op *ops, unsigned count)
