@@ -26,7 +26,10 @@ static pawl_status ask(struct pawl__quorum *quorum, struct pawl__panel *panel,
     pawl_status status = PAWL_OK;
     pawl__panel_wait(panel, PAWL__FOR_ALL, pawl__later(now_us, quorum->node_timeout_us));
     if (pawl__panel_wait(panel, PAWL__FOR_VERDICT, deadline_us) != PAWL__CARRIED) {
-        status = pawl__quorum_fail_votes(quorum, panel, PAWL_UNAVAILABLE, what);
+        bool stands = false;
+        status = pawl__panel_reason(panel, &stands) == PAWL__REASON_REFUSED
+                     ? pawl__quorum_fail_refused(quorum, panel)
+                     : pawl__quorum_fail_votes(quorum, panel, PAWL_UNAVAILABLE, what);
     }
     pawl__panel_expire(panel);
     pawl__panel_end(panel);

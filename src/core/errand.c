@@ -73,6 +73,7 @@ void pawl__errand_answered(
         if (answered && request->kind == PAWL__WANT_INSPECT) {
             *request->info_out = errand->info;
         }
+        request->settled = !answered && !op->again;
         pawl__finish(machine, request, answered ? yes_or_no : op->status, pawl__take_error(op));
     }
     if (op->kind == PAWL__OP_BREAK) {

@@ -115,7 +115,7 @@ struct pawl__request {
     bool finished;
     bool fresh;       /* its own call has not returned to the driver yet: needs no nudge */
     bool stood : 1;   /* in line behind another caller, before its turn came */
-    bool settled : 1; /* acquire: it has failed, and would fail again */
+    bool settled : 1; /* it has failed, and would fail again */
     bool kept;        /* the driver's: see struct pawl__async */
     enum pawl__tally_verb verb : 8; /* tally: what is wanted, as in struct pawl__tally_ask */
     struct pawl__handle *handle;

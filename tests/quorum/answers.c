@@ -76,6 +76,19 @@ static void a_list_at_a_majority(void **state)
     assert_int_equal(server_integer(nodes.servers[1], "LLEN " NAME), 1);
 }
 
+static void operators_hear_of_a_list_too(void **state)
+{
+    (void)state;
+    pawl_lock_info info = {.size = sizeof info};
+    open_party(&ours);
+    occupy(1, 3, "RPUSH " NAME " x");
+    assert_status(pawl_lock_inspect(ours.lock, &info), PAWL_REFUSED);
+    assert_non_null(strstr(pawl_last_error(), "is not a lock of this kind"));
+    assert_status(pawl_lock_break(ours.lock), PAWL_REFUSED);
+    assert_non_null(strstr(pawl_last_error(), server_url(nodes.servers[2])));
+    assert_int_equal(server_integer(nodes.servers[1], "LLEN " NAME), 1);
+}
+
 static void a_number_at_a_majority(void **state)
 {
     (void)state;
@@ -186,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_list_at_a_majority),
+        TEST(operators_hear_of_a_list_too),
         TEST(a_number_at_a_majority),
         TEST(a_token_counter_that_is_none),
         TEST(a_minority_does_no_harm),
