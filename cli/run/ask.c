@@ -87,10 +87,11 @@ static bool holds(const struct witness *witness)
     return witness->answered && witness->status == PAWL_OK && witness->entry.held;
 }
 
-/* Strangers are taken for the same: nobody knows more of them. */
+/* Of strangers nothing is known but their owner strings, which are others at each server. */
 static bool is_same(const pawl_entry *one, const pawl_entry *other)
 {
-    return one->pid == other->pid && strcmp(one->host, other->host) == 0;
+    return one == other ||
+           (one->pid != 0 && one->pid == other->pid && strcmp(one->host, other->host) == 0);
 }
 
 /* Whom a majority names; NULL: nobody. */

@@ -52,14 +52,14 @@ static void on_log(pawl_log_level level, const char *message, void *arg)
     }
 }
 
-/* The lock can be had without it, but not without yet another. Mutex held. */
-static void tell_absence(const struct guest *guest, const char *why)
+/* The lock can be had without it, but not without yet another. */
+static void tell_absence(const struct guest *guest, const char *why, size_t opened)
 {
     const struct run_meeting *meeting = guest->meeting;
     char text[RUN_TEXT_SIZE];
-    if (meeting->opened > 0 && !meeting->run->quiet) {
+    if (opened > 0 && !meeting->run->quiet) {
         snprintf(text, sizeof text, "%s: %.*s; going on with %zu of %zu servers", guest->shown,
-            RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, why, meeting->opened, meeting->run->server_count);
+            RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, why, opened, meeting->run->server_count);
         meeting->options.log(PAWL_LOG_WARNING, text, meeting->options.log_arg);
     }
 }
@@ -77,18 +77,19 @@ static void *meet(void *arg)
 
     pthread_mutex_lock(&meeting->mutex);
     const bool dismissed = guest->dismissed;
+    const size_t opened = meeting->opened;
     if (!dismissed) {
         guest->client = client;
         guest->status = status;
         snprintf(guest->why, sizeof guest->why, "%s", pawl_last_error());
         guest->came = true;
         eventfd_write(meeting->wake_fd, 1);
-    } else if (status != PAWL_OK) {
-        tell_absence(guest, pawl_last_error());
     }
     pthread_mutex_unlock(&meeting->mutex);
     if (dismissed && status == PAWL_OK) {
         pawl_client_close(client);
+    } else if (dismissed) {
+        tell_absence(guest, pawl_last_error(), opened);
     }
     return NULL;
 }
@@ -191,7 +192,7 @@ static pawl_status open_lazily(struct guest *guest, const char *url)
     pawl_client_options options = guest->meeting->options;
     options.lazy = true;
     if (guest->came) {
-        tell_absence(guest, guest->why);
+        tell_absence(guest, guest->why, guest->meeting->opened);
     }
     const pawl_status status = pawl_client_open(url, &options, &guest->client);
     if (status != PAWL_OK) {

@@ -160,16 +160,21 @@ static bool is_own_name(const struct run_keeper *keeper)
     return name != NULL && strcmp(name, keeper->options->name) == 0;
 }
 
+/* Whether who holds it is known to be, or not to be, who runs us. Each of several servers knows the
+ * holder by another owner string, and PAWL_OWNER is one of these. */
+static bool is_holder_known(const struct run_keeper *keeper, const pawl_entry *entry)
+{
+    return keeper->options->server_count == 0 && entry != NULL && entry->held &&
+           entry->kind != PAWL_READ && getenv("PAWL_OWNER") != NULL;
+}
+
 /* And maybe under this very lock? The name could be that of another backend's lock, so who holds it
  * must not be known to be somebody else. */
 static bool is_own(const struct run_keeper *keeper, const pawl_entry *entry)
 {
     const char *owner = getenv("PAWL_OWNER");
-    if (!is_own_name(keeper)) {
-        return false;
-    }
-    return owner == NULL || entry == NULL || !entry->held || entry->kind == PAWL_READ ||
-           strncmp(entry->holder, owner, strlen(owner)) == 0;
+    return is_own_name(keeper) &&
+           (!is_holder_known(keeper, entry) || strncmp(entry->holder, owner, strlen(owner)) == 0);
 }
 
 /* What is said of a lock that was not had. */
@@ -189,7 +194,8 @@ static void explain_busy(struct run_keeper *keeper)
     if (is_own(keeper, entry)) {
         const size_t used = strlen(grip->why);
         snprintf(grip->why + used, sizeof grip->why - used,
-            "; this command %s under it already (PAWL_NAME)", entry != NULL ? "runs" : "may run");
+            "; this command %s under it already (PAWL_NAME)",
+            is_holder_known(keeper, entry) ? "runs" : "may run");
     }
 }
 

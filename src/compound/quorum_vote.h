@@ -41,8 +41,8 @@ enum pawl__reason {
     PAWL__REASON_BUSY,    /* a majority has answered: the lock is held elsewhere, or contested */
     PAWL__REASON_SILENCE, /* too few have answered */
     PAWL__REASON_BARRED,  /* without the barred ones there can be none, for now */
-    PAWL__REASON_TWINS,   /* without servers that are named twice there can be none, ever */
-    PAWL__REASON_REFUSED  /* nor without those that refuse it for good */
+    PAWL__REASON_TWINS,   /* servers are named twice, and are missed: somebody's mistake */
+    PAWL__REASON_REFUSED  /* without those that refuse it for good there can be none, ever */
 };
 
 /* Those that are open were waited for, in vain. `twins`: so many of the barred ones are servers
