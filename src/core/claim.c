@@ -563,7 +563,8 @@ static bool may_still_hear(const struct pawl__name *name, const struct pawl__req
 /* What the backend said of who has it, when it was last asked. NULL: nothing. */
 static char *last_refusal(struct pawl__tenure *tenure)
 {
-    const bool said = tenure != NULL && tenure->motion->main.answer == PAWL__HELD;
+    const bool known = tenure != NULL && !is_asking(tenure); /* or the backend has the operation */
+    const bool said = known && tenure->motion->main.answer == PAWL__HELD;
     return said ? pawl__take_error(&tenure->motion->main) : NULL;
 }
 

@@ -105,6 +105,7 @@ static void held_says_for_how_long(void **state)
     free(server_command(server, "PERSIST lock"));
     assert_int_equal(ask(&side, &call, place, PAWL__OP_ACQUIRE, 2), PAWL__HELD);
     assert_true(call.op.hint_us < 0);
+    call_free(&call);
     place_close(&side, place);
 }
 

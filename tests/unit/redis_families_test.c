@@ -175,6 +175,7 @@ static void plain_without_a_ttl(void **state)
     free(server_command(server, "PERSIST lock"));
     assert_int_equal(ask(&side, &call, place, PAWL__OP_ACQUIRE, 1), PAWL__HELD);
     assert_true(call.op.hint_us < 0);
+    call_free(&call);
     acquire(&side, place, 2); /* its own again, and now with a TTL */
     assert_ttl("lock", 30000);
     static const char *const values[] = {"2", "somebody"}; /* a semaphore or a latch; data */

@@ -257,6 +257,7 @@ static void numbers_in_pieces(void **state)
     assert_int_equal(calls[0].op.answer, PAWL__HELD);
     assert_true(calls[0].op.hint_us < 0);
     assert_true(calls[1].op.token == UINT64_C(1700000000000006));
+    call_free(&calls[0]);
     scripted_play(scripted, "EXPECT EVALSHA ...\nSEND :-12347\\r\\n\n");
     call_init(&calls[0], place, PAWL__OP_ACQUIRE, 1);
     call_run(&side, &calls[0]);

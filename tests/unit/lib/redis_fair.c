@@ -82,6 +82,7 @@ int64_t assert_stands(struct side *one, struct pawl__place *place, uint64_t id)
     struct call call;
     assert_int_equal(stand(one, &call, place, id), PAWL__HELD);
     assert_true(call.op.hint_us != 0);
+    call_free(&call);
     return call.op.hint_us;
 }
 
