@@ -401,7 +401,7 @@ static void listen(
     }
     wait_until(machine, tenure, now_us + sleep_us(machine, tenure, hint_us));
     open_ears(machine, tenure, now_us);
-    if (tenure->name->active != tenure) {
+    if (tenure->name->active != tenure && tenure->request->party == NULL) {
         pawl__motion_pause(machine, tenure); /* one of a crowd */
     }
 }

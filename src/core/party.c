@@ -239,13 +239,17 @@ static bool is_granted(const struct pawl__request *request, int64_t now_us)
     return op->answer == PAWL__DONE && now_us < pawl__valid_until(op);
 }
 
+static bool is_spared(const struct pawl__request *request)
+{
+    return request->tenure->motion->main.answer == PAWL__SPARED;
+}
+
 /* Who has something else to say than that it was granted, or spared. NULL: nobody. */
 static struct pawl__request *find_speaker(const struct pawl__party *party, int64_t now_us)
 {
     for (size_t i = 0; i < party->count; i++) {
         struct pawl__request *request = party->requests[i];
-        if (!request->finished && !is_granted(request, now_us) &&
-            request->tenure->motion->main.answer != PAWL__SPARED) {
+        if (!request->finished && !is_spared(request) && !is_granted(request, now_us)) {
             return request;
         }
     }
@@ -287,16 +291,28 @@ static void let_speak(struct pawl__machine *machine, struct pawl__party *party,
     }
 }
 
+static bool any_spared(const struct pawl__party *party)
+{
+    bool any = false;
+    for (size_t i = 0; i < party->count; i++) {
+        const struct pawl__request *request = party->requests[i];
+        any = any || (!request->finished && is_spared(request));
+    }
+    return any;
+}
+
 /* All answers count when the last one is there: one that came when its lease was over is asked for
- * again, with the others. */
+ * again, with the others. So are those that were spared for one that has entered meanwhile. */
 static void judge(struct pawl__machine *machine, struct pawl__party *party, int64_t now_us)
 {
     struct pawl__request *speaker = find_speaker(party, now_us);
     party->asked = false;
-    if (speaker == NULL) {
-        grant_all(machine, party, now_us);
-    } else {
+    if (speaker != NULL) {
         let_speak(machine, party, speaker, now_us);
+    } else if (any_spared(party)) {
+        ask_all(machine, party, now_us);
+    } else {
+        grant_all(machine, party, now_us);
     }
 }
 
