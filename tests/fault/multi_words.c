@@ -66,25 +66,61 @@ static void expect_busy(pawl_lock *multi, int64_t wait_ms, const char *sentence)
     }
 }
 
+#define SOMEBODY "0123abcd-4567-8901-2345-0123456789ab"
+
+/* Somebody's key, which will expire. */
+static void put(const char *command)
+{
+    free(server_command(servers[0], "DEL m002 m003"));
+    free(server_command(servers[0], "%s", command));
+    free(server_command(servers[0], "PEXPIRE m002 60000"));
+    free(server_command(servers[0], "PEXPIRE m003 60000"));
+}
+
 static void a_busy_set_names_the_holder(void **state)
 {
     (void)state;
     pawl_client *client = open_client(0);
-    pawl_lock *members[] = {open_lock(client, 0), open_lock(client, 1)};
+    pawl_lock *members[] = {open_lock(client, 2), open_lock(client, 1)};
     pawl_lock *mutexes = open_multi(members, 2);
+    client = open_client(0);
     pawl_lock *others[] = {open_kind(client, 2, PAWL_READ), open_kind(client, 3, PAWL_PLAIN)};
     pawl_lock *mixed = open_multi(others, 2);
-    occupy(0, 1);
     for (int64_t wait_ms = 0; wait_ms <= 50; wait_ms += 50) {
+        put("HSET m002 " SOMEBODY ":1 1");
         expect_busy(mutexes, wait_ms,
-            "member 2 of 2 of a multi-lock: lock 'm001': it is held elsewhere, by somebody:1");
+            "member 1 of 2 of a multi-lock: lock 'm002': it is held elsewhere, by " SOMEBODY ":1");
+        put("HSET m002 mode write " SOMEBODY ":23:write 1");
+        expect_busy(mixed, wait_ms, "lock 'm002': it is held elsewhere, by " SOMEBODY ":23");
+        assert_null(strstr(pawl_last_error(), "write"));
+        put("SET m003 " SOMEBODY ":3");
+        expect_busy(mixed, wait_ms, "lock 'm003': it is held elsewhere, by " SOMEBODY ":3");
     }
-    free(server_command(servers[0], "HSET m002 mode write somebody:2:write 1"));
-    free(server_command(servers[0], "PEXPIRE m002 60000"));
-    expect_busy(mixed, PAWL_TRY, "lock 'm002': it is held elsewhere, by somebody:2:write");
-    free(server_command(servers[0], "DEL m002"));
-    free(server_command(servers[0], "SET m003 somebody:3 PX 60000"));
-    expect_busy(mixed, PAWL_TRY, "lock 'm003': it is held elsewhere, by somebody:3");
+}
+
+/* Of somebody's data nothing is told, and nothing is sent. */
+static void data_in_the_way(void **state)
+{
+    (void)state;
+    static const char *const data[] = {"SET m003 secret", "SETRANGE m003 3000000 secret",
+        "SET m003 " SOMEBODY ":1:secret", "HSET m002 secret 1", "HSET m002 mode secret",
+        "HSET m002 mode write secret:1:write 1"};
+    pawl_client *client = open_client(0);
+    pawl_lock *members[] = {open_kind(client, 2, PAWL_READ), open_kind(client, 3, PAWL_PLAIN)};
+    pawl_lock *mixed = open_multi(members, 2);
+    client = open_client(0);
+    pawl_lock *others[] = {open_lock(client, 2), open_lock(client, 1)};
+    pawl_lock *mutexes = open_multi(others, 2);
+    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
+        put(data[i]);
+        for (int64_t wait_ms = 0; wait_ms <= 50; wait_ms += 50) {
+            expect_busy(mixed, wait_ms, "of a multi-lock: ");
+            assert_null(strstr(pawl_last_error(), "secret"));
+            assert_null(strstr(pawl_last_error(), "by mode"));
+        }
+    }
+    expect_busy(mutexes, PAWL_TRY, "of a multi-lock: ");
+    assert_null(strstr(pawl_last_error(), "secret"));
 }
 
 /* As the command says it of a lock that it waits for. */
@@ -171,6 +207,7 @@ int main(void)
         CASE(a_member_that_is_denied),
         CASE(a_release_that_is_denied),
         CASE(a_busy_set_names_the_holder),
+        CASE(data_in_the_way),
         CASE(somebodys_hash),
         CASE(a_lease_that_ends_on_the_way),
         CASE(a_lease_of_a_member_held_otherwise),
