@@ -244,16 +244,26 @@ static bool is_spared(const struct pawl__request *request)
     return request->tenure->motion->main.answer == PAWL__SPARED;
 }
 
-/* Who has something else to say than that it was granted, or spared. NULL: nobody. */
+/* For good: there is nothing to wait for. */
+static bool is_refused(const struct pawl__request *request)
+{
+    const struct pawl__op *op = &request->tenure->motion->main;
+    return op->answer == PAWL__FAILED && !op->again;
+}
+
+/* Who has something else to say than that it was granted, or spared: the first, but one that is
+ * refused before one that is busy. NULL: nobody. */
 static struct pawl__request *find_speaker(const struct pawl__party *party, int64_t now_us)
 {
+    struct pawl__request *speaker = NULL;
     for (size_t i = 0; i < party->count; i++) {
         struct pawl__request *request = party->requests[i];
-        if (!request->finished && !is_spared(request) && !is_granted(request, now_us)) {
-            return request;
+        if (!request->finished && !is_spared(request) && !is_granted(request, now_us) &&
+            (speaker == NULL || (is_refused(request) && !is_refused(speaker)))) {
+            speaker = request;
         }
     }
-    return NULL;
+    return speaker;
 }
 
 static void grant_all(struct pawl__machine *machine, struct pawl__party *party, int64_t now_us)

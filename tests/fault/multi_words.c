@@ -41,6 +41,21 @@ static void a_member_that_is_denied(void **state)
     }
 }
 
+/* There is nothing to wait for, though another one is busy. */
+static void a_denied_one_behind_a_busy_one(void **state)
+{
+    (void)state;
+    pawl_lock *members[FEW];
+    pawl_lock *multi = open_forbidden(2, members);
+    occupy(0, 0);
+    const int64_t start_us = pawl__now_us();
+    ASSERT_STATUS(PAWL_DENIED, pawl_lock_acquire(multi, BOUND_MS));
+    assert_true(pawl__now_us() - start_us < BOUND_MS * INT64_C(1000));
+    assert_non_null(strstr(pawl_last_error(), "m002"));
+    assert_int_equal(pawl_lock_member_status(multi, 1), PAWL_DENIED);
+    WAIT_UNTIL(held_count(0) == 1, BOUND_MS);
+}
+
 /* The others are released all the same. */
 static void a_release_that_is_denied(void **state)
 {
@@ -205,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_member_that_is_denied),
+        CASE(a_denied_one_behind_a_busy_one),
         CASE(a_release_that_is_denied),
         CASE(a_busy_set_names_the_holder),
         CASE(data_in_the_way),
