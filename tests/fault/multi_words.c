@@ -216,6 +216,51 @@ static void a_lease_of_a_member_held_otherwise(void **state)
     ASSERT_STATUS(PAWL_LOST, pawl_lock_release(members[0]));
 }
 
+static _Atomic int risks;
+
+static void note_risk(const pawl_event *event, void *arg)
+{
+    (void)event;
+    (void)arg;
+    atomic_fetch_add(&risks, 1);
+}
+
+static void end_pause(void *server)
+{
+    server_resume(server);
+}
+
+/* Its renewals fail while the set waits for the rest: whoever gets the set is told then. */
+static void a_danger_on_the_way(void **state)
+{
+    (void)state;
+    enum { LONG_MS = 6000 };
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    pawl_lock *members[2] = {NULL, open_lock(open_client(1), 1)};
+    options.owner = PAWL_OWNER_HANDLE;
+    options.lease_ms = LONG_MS;
+    options.warn_ms = LONG_MS;
+    options.on_risk = note_risk;
+    ASSERT_OK(pawl_lock_open(open_client(0), "m000", &options, &members[0]));
+    cleanup_add(end_lock, members[0]);
+    pawl_lock *multi = open_multi(members, 2);
+    atomic_store(&risks, 0);
+    atomic_store(&answers, 0);
+    occupy(1, 1);
+    ASSERT_OK(pawl_lock_acquire_async(multi, PAWL_FOREVER, note, NULL));
+    WAIT_UNTIL(pawl_lock_remaining_ms(members[0]) > 0, BOUND_MS);
+    server_pause(servers[0]);
+    cleanup_add(end_pause, servers[0]);
+    WAIT_UNTIL(pawl_lock_remaining_ms(members[0]) < LONG_MS / 2, BOUND_MS);
+    assert_int_equal(atomic_load(&risks), 0);
+    vacate(1, 1);
+    WAIT_UNTIL(atomic_load(&answers) == 1, BOUND_MS);
+    assert_int_equal(atomic_load(&last), PAWL_OK);
+    WAIT_UNTIL(atomic_load(&risks) == 1, LONG_MS / 4);
+    server_resume(servers[0]);
+    ASSERT_OK(pawl_lock_release(multi));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +272,7 @@ int main(void)
         CASE(somebodys_hash),
         CASE(a_lease_that_ends_on_the_way),
         CASE(a_lease_of_a_member_held_otherwise),
+        CASE(a_danger_on_the_way),
     };
     return cmocka_run_group_tests(tests, start_servers, NULL);
 }
