@@ -195,6 +195,7 @@ static void queue_entering(
         if (request->kind == PAWL__WANT_ACQUIRE) {
             pawl__list_remove(&request->node);
             pawl__set_phase(machine, request, PAWL__QUEUED);
+            pawl__party_returns(machine, request);
             pawl__claim_start(machine, request, now_us);
         }
     }
