@@ -373,7 +373,8 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_multi(
 
 /* How the last acquire or release of this member through the multi-lock ended, whichever thread it
  * was; the index is that of locks[] at open. PAWL_OK before the first. After an acquire that
- * failed, the member that stopped it shows why, and one that was given back how that ended.
+ * failed, the member that stopped it shows why, one that was given back how that ended, and one
+ * that was not given because of another PAWL_OK: nothing was wrong with it, nor is it held.
  * PAWL_INVALID: no such member, or no multi-lock. */
 PAWL_API pawl_status pawl_lock_member_status(const pawl_lock *lock, size_t index);
 

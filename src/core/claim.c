@@ -133,9 +133,7 @@ void pawl__claim_tries_busy(struct pawl__machine *machine, struct pawl__name *na
 static void enter_instead(struct pawl__machine *machine, struct pawl__tenure *tenure,
     struct pawl__request *request, int64_t now_us)
 {
-    if (request->tenure != NULL) {
-        pawl__party_reenters(request);
-    }
+    pawl__party_reenters(request);
     leave_tenure(machine, request, now_us);
     pawl__hold_enter(machine, tenure, request, now_us);
 }
@@ -401,7 +399,7 @@ static void listen(
     }
     wait_until(machine, tenure, now_us + sleep_us(machine, tenure, hint_us));
     open_ears(machine, tenure, now_us);
-    if (tenure->name->active != tenure) {
+    if (tenure->name->active != tenure && tenure->request->party == NULL) {
         pawl__motion_pause(machine, tenure); /* one of a crowd */
     }
 }

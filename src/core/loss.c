@@ -24,10 +24,13 @@ void pawl__notice_queue(struct pawl__machine *machine, struct pawl__delivery *no
 
 void pawl__machine_confirm(struct pawl__machine *machine, struct pawl__tenure *tenure)
 {
-    const bool late = tenure->trial && tenure->state == PAWL__TENURE_LOST;
+    const bool tried = tenure->trial;
     tenure->trial = false;
-    if (late) {
+    if (tried && tenure->state == PAWL__TENURE_LOST) {
         pawl__notice_queue(machine, &tenure->lost);
+    } else if (tried && tenure->state == PAWL__TENURE_HELD && tenure->at_risk) {
+        tenure->at_risk = false; /* its timer tells, now that somebody wants to know */
+        pawl__tenure_arm(machine, tenure, 0);
     }
 }
 

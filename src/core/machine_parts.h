@@ -157,7 +157,8 @@ void pawl__party_answered(struct pawl__machine *machine, struct pawl__tenure *te
     struct pawl__op *op, int64_t now_us);
 bool pawl__party_is_first(const struct pawl__name *name,
     const struct pawl__request *request); /* it has the turn that this one waits for */
-void pawl__party_reenters(const struct pawl__request *request); /* which has a tenure */
+void pawl__party_reenters(const struct pawl__request *request);
+void pawl__party_returns(struct pawl__machine *machine, const struct pawl__request *request);
 void pawl__party_finished(struct pawl__machine *machine, struct pawl__request *request);
 void pawl__parties_cancel(struct pawl__machine *machine, const struct pawl__handle *handle);
 void pawl__parties_settle(struct pawl__machine *machine, int64_t now_us);

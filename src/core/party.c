@@ -212,7 +212,7 @@ static void give_back(
 {
     for (size_t i = 0; i < party->joined; i++) {
         struct pawl__request *request = party->requests[i];
-        if (!request->finished && request != party->speaker &&
+        if (!request->finished && request != party->speaker && request->tenure != NULL &&
             (request->tenure->granted || request->tenure->doubt)) {
             begin_anew(machine, request, now_us);
         }
@@ -239,17 +239,31 @@ static bool is_granted(const struct pawl__request *request, int64_t now_us)
     return op->answer == PAWL__DONE && now_us < pawl__valid_until(op);
 }
 
-/* Who has something else to say than that it was granted, or spared. NULL: nobody. */
+static bool is_spared(const struct pawl__request *request)
+{
+    return request->tenure->motion->main.answer == PAWL__SPARED;
+}
+
+/* For good: there is nothing to wait for. */
+static bool is_refused(const struct pawl__request *request)
+{
+    const struct pawl__op *op = &request->tenure->motion->main;
+    return op->answer == PAWL__FAILED && !op->again;
+}
+
+/* Who has something else to say than that it was granted, or spared: the first, but one that is
+ * refused before one that is busy. NULL: nobody. */
 static struct pawl__request *find_speaker(const struct pawl__party *party, int64_t now_us)
 {
+    struct pawl__request *speaker = NULL;
     for (size_t i = 0; i < party->count; i++) {
         struct pawl__request *request = party->requests[i];
-        if (!request->finished && !is_granted(request, now_us) &&
-            request->tenure->motion->main.answer != PAWL__SPARED) {
-            return request;
+        if (!request->finished && !is_spared(request) && !is_granted(request, now_us) &&
+            (speaker == NULL || (is_refused(request) && !is_refused(speaker)))) {
+            speaker = request;
         }
     }
-    return NULL;
+    return speaker;
 }
 
 static void grant_all(struct pawl__machine *machine, struct pawl__party *party, int64_t now_us)
@@ -263,20 +277,31 @@ static void grant_all(struct pawl__machine *machine, struct pawl__party *party, 
     }
 }
 
-/* The others wait for this one, with their turns. */
+static bool is_claiming(const struct pawl__request *request)
+{
+    return request->tenure != NULL && request->tenure->state == PAWL__TENURE_CLAIMING;
+}
+
+/* Those that have asked wait, with their turns. */
+static void stop_asking(struct pawl__machine *machine, const struct pawl__party *party)
+{
+    for (size_t i = 0; i < party->count; i++) {
+        struct pawl__request *request = party->requests[i];
+        if (!request->finished && request != party->speaker && is_claiming(request)) {
+            request->tenure->state = PAWL__TENURE_WAITING;
+            pawl__set_phase(machine, request, PAWL__QUEUED);
+        }
+    }
+}
+
+/* The others wait for this one. */
 static void let_speak(struct pawl__machine *machine, struct pawl__party *party,
     struct pawl__request *speaker, int64_t now_us)
 {
     struct pawl__tenure *tenure = speaker->tenure;
     const bool held = tenure->motion->main.answer == PAWL__HELD;
     set_speaker(machine, party, speaker);
-    for (size_t i = 0; i < party->count; i++) {
-        struct pawl__request *request = party->requests[i];
-        if (!request->finished && request != speaker) {
-            request->tenure->state = PAWL__TENURE_WAITING;
-            pawl__set_phase(machine, request, PAWL__QUEUED);
-        }
-    }
+    stop_asking(machine, party);
     pawl__claim_answered(machine, tenure, &tenure->motion->main, now_us);
     if (!party->over && !party->asked && party->speaker == speaker) {
         if (held) {
@@ -287,16 +312,55 @@ static void let_speak(struct pawl__machine *machine, struct pawl__party *party,
     }
 }
 
+static bool any_spared(const struct pawl__party *party)
+{
+    bool any = false;
+    for (size_t i = 0; i < party->count; i++) {
+        const struct pawl__request *request = party->requests[i];
+        any = any || (!request->finished && is_spared(request));
+    }
+    return any;
+}
+
+/* The last that has no answer: the hold that it was about to enter has ended. NULL: none. */
+static struct pawl__request *find_unasked(const struct pawl__party *party)
+{
+    struct pawl__request *unasked = NULL;
+    for (size_t i = 0; i < party->count; i++) {
+        struct pawl__request *request = party->requests[i];
+        unasked = !request->finished && !is_claiming(request) ? request : unasked;
+    }
+    return unasked;
+}
+
+/* Its turn has to come, or has come meanwhile. Then all ask again. */
+static void wait_for_turn(struct pawl__machine *machine, struct pawl__party *party,
+    struct pawl__request *unasked, int64_t now_us)
+{
+    set_speaker(machine, party, unasked);
+    stop_asking(machine, party);
+    if (find_late(party) != NULL) {
+        yield_turns(machine, party, now_us);
+        give_back(machine, party, now_us);
+    }
+    advance(machine, party, now_us);
+}
+
 /* All answers count when the last one is there: one that came when its lease was over is asked for
- * again, with the others. */
+ * again, with the others. So are those that were spared for one that has entered meanwhile. */
 static void judge(struct pawl__machine *machine, struct pawl__party *party, int64_t now_us)
 {
-    struct pawl__request *speaker = find_speaker(party, now_us);
+    struct pawl__request *unasked = find_unasked(party);
+    struct pawl__request *speaker = unasked == NULL ? find_speaker(party, now_us) : NULL;
     party->asked = false;
-    if (speaker == NULL) {
-        grant_all(machine, party, now_us);
-    } else {
+    if (unasked != NULL) {
+        wait_for_turn(machine, party, unasked, now_us);
+    } else if (speaker != NULL) {
         let_speak(machine, party, speaker, now_us);
+    } else if (any_spared(party)) {
+        ask_all(machine, party, now_us);
+    } else {
+        grant_all(machine, party, now_us);
     }
 }
 
@@ -305,8 +369,18 @@ static void judge(struct pawl__machine *machine, struct pawl__party *party, int6
 void pawl__party_reenters(const struct pawl__request *request)
 {
     struct pawl__party *party = pawl__request_party(request);
-    if (party != NULL && party->asked && !request->tenure->main_out) {
+    if (party != NULL && party->asked && (request->tenure == NULL || !request->tenure->main_out)) {
         party->out++;
+    }
+}
+
+/* The hold that it was about to enter ends: it gets in line, and nothing comes of what the others
+ * have asked. */
+void pawl__party_returns(struct pawl__machine *machine, const struct pawl__request *request)
+{
+    struct pawl__party *party = pawl__request_party(request);
+    if (party != NULL && party->asked && --party->out == 0) {
+        list(machine, party);
     }
 }
 

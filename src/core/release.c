@@ -195,6 +195,7 @@ static void queue_entering(
         if (request->kind == PAWL__WANT_ACQUIRE) {
             pawl__list_remove(&request->node);
             pawl__set_phase(machine, request, PAWL__QUEUED);
+            pawl__party_returns(machine, request);
             pawl__claim_start(machine, request, now_us);
         }
     }
@@ -314,10 +315,12 @@ static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, paw
     }
 }
 
-/* What "it is not there" means: released by an earlier copy, or lost before. */
+/* What "it is not there" means: released by an earlier copy, or lost before. A caller that has left
+ * was told that it is not known; it called in time, and what comes out later is no loss. */
 static pawl_status gone_status(const struct pawl__tenure *tenure, int64_t now_us)
 {
-    return tenure->repeated && now_us < tenure->deadline_us ? PAWL_OK : PAWL_LOST;
+    const bool left = tenure->request == NULL;
+    return tenure->repeated && (now_us < tenure->deadline_us || left) ? PAWL_OK : PAWL_LOST;
 }
 
 /* It is the others' turn: until we hear of the next release, or for a moment. Without memory we do

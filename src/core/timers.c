@@ -77,6 +77,15 @@ int64_t pawl__request_due(const struct pawl__request *request)
     return due_us;
 }
 
+/* Its voice goes on, and may be done before the others are. */
+static void follow_voice(
+    struct pawl__machine *machine, struct pawl__request *fired, const struct pawl__request *voice)
+{
+    if (fired != voice && !voice->finished) {
+        pawl__timer_set(&machine->timers, &fired->timer, voice->timer.due_us);
+    }
+}
+
 static void request_timeout(
     struct pawl__machine *machine, struct pawl__request *fired, int64_t now_us)
 {
@@ -89,10 +98,12 @@ static void request_timeout(
     case PAWL__WANT_ACQUIRE:
         if (request->tenure == NULL || request->tenure->state != PAWL__TENURE_HELD) {
             pawl__claim_timeout(machine, request, now_us);
+            follow_voice(machine, fired, request);
             return;
         }
         if (request != fired && now_us < request->end_us) {
-            return; /* it has a timer of its own */
+            follow_voice(machine, fired, request); /* it has a timer of its own */
+            return;
         }
         break; /* a re-entry that waits for its extension: just leaves */
     case PAWL__WANT_RELEASE:

@@ -3,7 +3,10 @@
  * leave there is what each kind leaves by itself, all or none. */
 #include "fault/lib/sets.h"
 
+#include "base/clock.h"
 #include "engine/redis/lua_scripts.h"
+
+#include <pthread.h>
 
 enum { MUTEX, READ, SPIN, WRITE, PLAIN, KINDS };
 
@@ -265,6 +268,80 @@ static void a_member_beside_its_set(void **state)
     WAIT_UNTIL(held_count(0) == 0, BOUND_MS);
 }
 
+/* The set waits for another member while its owner gets this one by itself: what is left is asked
+ * again. */
+static void a_member_while_its_set_waits(void **state)
+{
+    (void)state;
+    pawl_client *client = open_client(0);
+    pawl_lock *members[] = {open_kind(client, 0, PAWL_READ), open_kind(client, 1, PAWL_READ)};
+    pawl_lock *multi = open_multi(members, 2);
+    pawl_lock *writer = open_kind(open_client(0), 1, PAWL_WRITE);
+    ASSERT_OK(pawl_lock_acquire(writer, PAWL_TRY));
+    atomic_store(&answers, 0);
+    ASSERT_OK(pawl_lock_acquire_async(multi, PAWL_FOREVER, note, NULL));
+    WAIT_UNTIL(server_answers(
+                   servers[0], "redisson_rwlock:{m001} 1", "PUBSUB NUMSUB redisson_rwlock:{m001}"),
+        BOUND_MS);
+    ASSERT_OK(pawl_lock_acquire(members[0], PAWL_TRY));
+    ASSERT_OK(pawl_lock_release(writer));
+    await_grant(multi);
+    ASSERT_OK(pawl_lock_release(members[0]));
+    assert_int_equal(held_count(0), 0);
+}
+
+static _Atomic bool over;
+
+/* Acquires and releases it until all is over. */
+static void *come_and_go(void *arg)
+{
+    while (!atomic_load(&over)) {
+        if (pawl_lock_acquire(arg, 40) == PAWL_OK) {
+            pawl_lock_release(arg);
+        }
+    }
+    return NULL;
+}
+
+/* It is refused because of the member that its owner gets to write right then: the others, which
+ * were spared, are asked again. */
+static void a_member_written_beside_its_set(void **state)
+{
+    (void)state;
+    enum { TRAFFIC = 3, TIMES = 500 };
+    pawl_client *client = open_client(0);
+    pawl_lock *members[] = {open_kind(client, 0, PAWL_READ), open_kind(client, 1, PAWL_MUTEX)};
+    pawl_lock *multi = open_multi(members, 2);
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    pawl_lock *traffic[TRAFFIC] = {
+        NULL, open_kind(client, 1, PAWL_MUTEX), open_kind(open_client(0), 0, PAWL_WRITE)};
+    pthread_t threads[TRAFFIC];
+    options.kind = PAWL_WRITE;
+    options.owner = PAWL_OWNER_HANDLE;
+    options.reentry = PAWL_REENTRY_ALLOW;
+    options.same_owner_as = members[0];
+    ASSERT_OK(pawl_lock_open(client, "m000", &options, &traffic[0]));
+    cleanup_add(end_lock, traffic[0]);
+    atomic_store(&over, false);
+    for (size_t i = 0; i < TRAFFIC; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, traffic[i]), 0);
+    }
+    int granted = 0;
+    const int64_t end_us = pawl__now_us() + BOUND_MS * INT64_C(1000);
+    while (granted < TIMES && pawl__now_us() < end_us) {
+        if (pawl_lock_acquire(multi, 40) == PAWL_OK) {
+            ASSERT_OK(pawl_lock_release(multi));
+            granted++;
+        }
+    }
+    atomic_store(&over, true);
+    for (size_t i = 0; i < TRAFFIC; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_true(granted > 0);
+    WAIT_UNTIL(held_count(0) == 0, BOUND_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +354,8 @@ int main(void)
         CASE(writers_and_readers_of_one_owner),
         CASE(a_writer_is_waited_for),
         CASE(a_member_beside_its_set),
+        CASE(a_member_while_its_set_waits),
+        CASE(a_member_written_beside_its_set),
     };
     return cmocka_run_group_tests(tests, start_servers, NULL);
 }

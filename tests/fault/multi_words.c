@@ -41,6 +41,21 @@ static void a_member_that_is_denied(void **state)
     }
 }
 
+/* There is nothing to wait for, though another one is busy. */
+static void a_denied_one_behind_a_busy_one(void **state)
+{
+    (void)state;
+    pawl_lock *members[FEW];
+    pawl_lock *multi = open_forbidden(2, members);
+    occupy(0, 0);
+    const int64_t start_us = pawl__now_us();
+    ASSERT_STATUS(PAWL_DENIED, pawl_lock_acquire(multi, BOUND_MS));
+    assert_true(pawl__now_us() - start_us < BOUND_MS * INT64_C(1000));
+    assert_non_null(strstr(pawl_last_error(), "m002"));
+    assert_int_equal(pawl_lock_member_status(multi, 1), PAWL_DENIED);
+    WAIT_UNTIL(held_count(0) == 1, BOUND_MS);
+}
+
 /* The others are released all the same. */
 static void a_release_that_is_denied(void **state)
 {
@@ -66,25 +81,61 @@ static void expect_busy(pawl_lock *multi, int64_t wait_ms, const char *sentence)
     }
 }
 
+#define SOMEBODY "0123abcd-4567-8901-2345-0123456789ab"
+
+/* Somebody's key, which will expire. */
+static void put(const char *command)
+{
+    free(server_command(servers[0], "DEL m002 m003"));
+    free(server_command(servers[0], "%s", command));
+    free(server_command(servers[0], "PEXPIRE m002 60000"));
+    free(server_command(servers[0], "PEXPIRE m003 60000"));
+}
+
 static void a_busy_set_names_the_holder(void **state)
 {
     (void)state;
     pawl_client *client = open_client(0);
-    pawl_lock *members[] = {open_lock(client, 0), open_lock(client, 1)};
+    pawl_lock *members[] = {open_lock(client, 2), open_lock(client, 1)};
     pawl_lock *mutexes = open_multi(members, 2);
+    client = open_client(0);
     pawl_lock *others[] = {open_kind(client, 2, PAWL_READ), open_kind(client, 3, PAWL_PLAIN)};
     pawl_lock *mixed = open_multi(others, 2);
-    occupy(0, 1);
     for (int64_t wait_ms = 0; wait_ms <= 50; wait_ms += 50) {
+        put("HSET m002 " SOMEBODY ":1 1");
         expect_busy(mutexes, wait_ms,
-            "member 2 of 2 of a multi-lock: lock 'm001': it is held elsewhere, by somebody:1");
+            "member 1 of 2 of a multi-lock: lock 'm002': it is held elsewhere, by " SOMEBODY ":1");
+        put("HSET m002 mode write " SOMEBODY ":23:write 1");
+        expect_busy(mixed, wait_ms, "lock 'm002': it is held elsewhere, by " SOMEBODY ":23");
+        assert_null(strstr(pawl_last_error(), "write"));
+        put("SET m003 " SOMEBODY ":3");
+        expect_busy(mixed, wait_ms, "lock 'm003': it is held elsewhere, by " SOMEBODY ":3");
     }
-    free(server_command(servers[0], "HSET m002 mode write somebody:2:write 1"));
-    free(server_command(servers[0], "PEXPIRE m002 60000"));
-    expect_busy(mixed, PAWL_TRY, "lock 'm002': it is held elsewhere, by somebody:2:write");
-    free(server_command(servers[0], "DEL m002"));
-    free(server_command(servers[0], "SET m003 somebody:3 PX 60000"));
-    expect_busy(mixed, PAWL_TRY, "lock 'm003': it is held elsewhere, by somebody:3");
+}
+
+/* Of somebody's data nothing is told, and nothing is sent. */
+static void data_in_the_way(void **state)
+{
+    (void)state;
+    static const char *const data[] = {"SET m003 secret", "SETRANGE m003 3000000 secret",
+        "SET m003 " SOMEBODY ":1:secret", "HSET m002 secret 1", "HSET m002 mode secret",
+        "HSET m002 mode write secret:1:write 1"};
+    pawl_client *client = open_client(0);
+    pawl_lock *members[] = {open_kind(client, 2, PAWL_READ), open_kind(client, 3, PAWL_PLAIN)};
+    pawl_lock *mixed = open_multi(members, 2);
+    client = open_client(0);
+    pawl_lock *others[] = {open_lock(client, 2), open_lock(client, 1)};
+    pawl_lock *mutexes = open_multi(others, 2);
+    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
+        put(data[i]);
+        for (int64_t wait_ms = 0; wait_ms <= 50; wait_ms += 50) {
+            expect_busy(mixed, wait_ms, "of a multi-lock: ");
+            assert_null(strstr(pawl_last_error(), "secret"));
+            assert_null(strstr(pawl_last_error(), "by mode"));
+        }
+    }
+    expect_busy(mutexes, PAWL_TRY, "of a multi-lock: ");
+    assert_null(strstr(pawl_last_error(), "secret"));
 }
 
 /* As the command says it of a lock that it waits for. */
@@ -165,15 +216,63 @@ static void a_lease_of_a_member_held_otherwise(void **state)
     ASSERT_STATUS(PAWL_LOST, pawl_lock_release(members[0]));
 }
 
+static _Atomic int risks;
+
+static void note_risk(const pawl_event *event, void *arg)
+{
+    (void)event;
+    (void)arg;
+    atomic_fetch_add(&risks, 1);
+}
+
+static void end_pause(void *server)
+{
+    server_resume(server);
+}
+
+/* Its renewals fail while the set waits for the rest: whoever gets the set is told then. */
+static void a_danger_on_the_way(void **state)
+{
+    (void)state;
+    enum { LONG_MS = 6000 };
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    pawl_lock *members[2] = {NULL, open_lock(open_client(1), 1)};
+    options.owner = PAWL_OWNER_HANDLE;
+    options.lease_ms = LONG_MS;
+    options.warn_ms = LONG_MS;
+    options.on_risk = note_risk;
+    ASSERT_OK(pawl_lock_open(open_client(0), "m000", &options, &members[0]));
+    cleanup_add(end_lock, members[0]);
+    pawl_lock *multi = open_multi(members, 2);
+    atomic_store(&risks, 0);
+    atomic_store(&answers, 0);
+    occupy(1, 1);
+    ASSERT_OK(pawl_lock_acquire_async(multi, PAWL_FOREVER, note, NULL));
+    WAIT_UNTIL(pawl_lock_remaining_ms(members[0]) > 0, BOUND_MS);
+    server_pause(servers[0]);
+    cleanup_add(end_pause, servers[0]);
+    WAIT_UNTIL(pawl_lock_remaining_ms(members[0]) < LONG_MS / 2, BOUND_MS);
+    assert_int_equal(atomic_load(&risks), 0);
+    vacate(1, 1);
+    WAIT_UNTIL(atomic_load(&answers) == 1, BOUND_MS);
+    assert_int_equal(atomic_load(&last), PAWL_OK);
+    WAIT_UNTIL(atomic_load(&risks) == 1, LONG_MS / 4);
+    server_resume(servers[0]);
+    ASSERT_OK(pawl_lock_release(multi));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_member_that_is_denied),
+        CASE(a_denied_one_behind_a_busy_one),
         CASE(a_release_that_is_denied),
         CASE(a_busy_set_names_the_holder),
+        CASE(data_in_the_way),
         CASE(somebodys_hash),
         CASE(a_lease_that_ends_on_the_way),
         CASE(a_lease_of_a_member_held_otherwise),
+        CASE(a_danger_on_the_way),
     };
     return cmocka_run_group_tests(tests, start_servers, NULL);
 }

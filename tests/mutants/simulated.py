@@ -21,7 +21,7 @@ FLAGS += ["-Isrc", "-Iinclude", "-Itests"]
 BEGINNINGS = {
     r"/(tally|leases|table_tally)\w*\.c$": "1000000000",
     r"/multi_plan\.c$": "2000000000",
-    r"/party\.c$": "3000000000",
+    r"/(party|timers)\.c$": "3000000000",
 }
 BUSY_FACTOR = 6  # a hunt ends by the time of its processor, which others may have, too
 HANG_S = 5  # a run that does not end is noticed by the simulator after so long

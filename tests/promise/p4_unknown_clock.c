@@ -397,6 +397,30 @@ static void a_release_ends_with_an_extension_that_was_unheard(void **state)
     assert_int_equal(fail_until(until_us + LEASE_US), 0);
 }
 
+/* The first copy has freed it, unheard. Its caller has left, and the time of the hold, which nobody
+ * had any more, is over when the repetition finds nothing: that is no loss. */
+static void a_release_that_was_unheard_is_not_told_as_a_loss(void **state)
+{
+    (void)state;
+    struct pawl__request extension;
+    struct pawl__request release;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    const int64_t acquired_us = stage.now_us;
+    stage.connected = false;
+    stage_extend(&stage, &extension, &handle, OWNER, 5 * LEASE_US);
+    lengthened_unheard(stage_reach(&stage), 5 * LEASE_US);
+    stage_release(&stage, &release, &handle, OWNER);
+    stage_answer_as(&stage, stage_reach(&stage), PAWL__UNKNOWN);
+    assert_false(is_held());
+    fail_until(acquired_us + 2 * LEASE_US);
+    assert_int_equal(clock_ended(&release), PAWL_UNAVAILABLE);
+    stage.connected = true;
+    stage_flush(&stage);
+    stage_pass(&stage, 700000);
+    assert_int_equal(stage.notice_count, 0);
+    assert_true(pawl__list_empty(&stage.machine.tenures));
+}
+
 /* Two threads of us: the answer to the one who waits comes behind that to a release which takes
  * back what another was granted in vain. Not every engine tells us what we do ourselves. */
 static void who_hears_too_late_that_it_is_held_asks_again(void **state)
@@ -451,6 +475,7 @@ int main(void)
         CASE(begin, a_release_goes_on_until_an_extension_that_was_unheard_is_over),
         CASE(begin_renewed, a_lost_hold_is_freed_until_a_renewal_that_was_unheard_is_over),
         CASE(begin, a_release_ends_with_an_extension_that_was_unheard),
+        CASE(begin, a_release_that_was_unheard_is_not_told_as_a_loss),
         CASE(begin, who_hears_too_late_that_it_is_held_asks_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

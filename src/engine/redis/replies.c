@@ -63,6 +63,7 @@ static bool split_denied(struct pawl__conn *conn, const struct pawl__slot *slot,
         struct pawl__op *op = ops;
         ops = op->next;
         op->next = NULL;
+        op->joint = false; /* should it have to be put again, behind whatever */
         pawl__conn_put(conn, op, slot->whole, effects);
     }
     return true;

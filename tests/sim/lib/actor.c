@@ -90,7 +90,8 @@ static void acquire(struct sim_actor *actor, struct sim_handle *handle)
 static struct sim_handle *usable(struct sim_actor *actor, bool any_name, pawl_kind not_kind)
 {
     struct sim_client *client = actor->client;
-    unsigned count = client->world->plan.handles;
+    const struct sim_plan *plan = &client->world->plan;
+    unsigned count = plan->twins ? plan->names : plan->handles; /* the others are a team's */
     unsigned first = (unsigned)sim_draw(client->world, count);
     for (unsigned i = 0; i < count; i++) {
         struct sim_handle *handle = &client->handles[(first + i) % count];
@@ -248,6 +249,10 @@ void sim_actor_act(struct sim_actor *actor)
         sim_team_act(actor);
         return;
     }
+    if (sim_is_twin(actor)) {
+        sim_twin_act(actor);
+        return;
+    }
     struct sim_claim *claim = sim_held(client, actor->name, actor->who);
     if (!sim_stake_is_empty(actor)) {
         sim_count_act_holding(actor);
@@ -270,6 +275,8 @@ void sim_actor_finished(struct sim_actor *actor)
         sim_actor_later(actor, 1);
     } else if (sim_in_team(actor)) {
         sim_team_finished(actor);
+    } else if (sim_is_twin(actor)) {
+        sim_twin_finished(actor);
     } else if (acquired && world->plan.fair) {
         sim_actor_later(actor, (int64_t)sim_draw(world, (uint64_t)world->plan.hold_us));
     } else {

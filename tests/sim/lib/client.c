@@ -62,9 +62,12 @@ static void take_notices(struct sim_client *client)
     }
 }
 
+/* All are judged before the first of them goes on: they ended at once. */
 static void take_finished(struct sim_client *client)
 {
+    struct pawl__list judged;
     struct pawl__list *node;
+    pawl__list_init(&judged);
     while ((node = pawl__list_pop(&client->machine.finished)) != NULL) {
         struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
         if (sim_is_permit(request)) {
@@ -75,7 +78,11 @@ static void take_finished(struct sim_client *client)
         sim_request_finished(actor);
         pawl__free(request->error);
         request->error = NULL;
-        sim_actor_finished(actor);
+        pawl__list_push(&judged, node);
+    }
+    while ((node = pawl__list_pop(&judged)) != NULL) {
+        struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
+        sim_actor_finished(PAWL__CONTAINER(request, struct sim_actor, request));
     }
 }
 
@@ -427,17 +434,19 @@ void sim_client_shut(struct sim_client *client)
 /* ===== Handles ===== */
 
 /* Of a read/write lock, the first and the third handle are one for each, so that most threads find
- * both; or, where each name has one handle, some clients read and others write. */
+ * both; or, where each name has one handle, some clients read and others write. A team and its
+ * twins have one for each. */
 static pawl_kind kind_of(const struct sim_client *client, unsigned name, unsigned slot)
 {
     const struct sim_world *world = client->world;
     const uint64_t turn = world->plan.joins ? client->index : 0;
+    const bool first = world->plan.twins ? slot != 1 : slot == 0 || slot == 3;
     bool odd = ((world->plan.seed >> name ^ turn) & 1) != 0;
     switch ((int)world->plan.families[name]) {
     case PAWL__FAMILY_FAIR:
         return PAWL_FAIR;
     case PAWL__FAMILY_SHARED:
-        return (slot == 0 || slot == 3) == odd ? PAWL_READ : PAWL_WRITE;
+        return first == odd ? PAWL_READ : PAWL_WRITE;
     case PAWL__FAMILY_SPIN:
         return PAWL_SPIN;
     case PAWL__FAMILY_PLAIN:
@@ -463,7 +472,8 @@ static void draw_options(struct sim_client *client, struct sim_handle *handle)
         options->max_hold_us += sim_about(world, options->lease_us);
     }
     if (handle->is_owner) {
-        handle->handle.owner = client->next_owner++;
+        handle->handle.owner = world->plan.twins ? (client->life + 1) * (uint64_t)OWNERS_PER_LIFE
+                                                 : client->next_owner++;
     }
     if (world->plan.handoff && options->kind == PAWL_MUTEX && sim_draw(world, 3) > 0) {
         options->handoff = 1 + (unsigned)sim_draw(world, 8);
@@ -486,9 +496,10 @@ void sim_client_open_handle(struct sim_client *client, struct sim_handle *handle
     unsigned index = (unsigned)(handle - client->handles);
     memset(handle, 0, sizeof *handle);
     handle->name = index % world->plan.names;
-    handle->is_owner = index / world->plan.names == 1;
+    const unsigned slot = index / world->plan.names;
+    handle->is_owner = slot == 1 || (slot == 2 && world->plan.twins);
     handle->handle.terms = &handle->terms;
-    handle->terms.kind = kind_of(client, handle->name, index / world->plan.names);
+    handle->terms.kind = kind_of(client, handle->name, slot);
     draw_options(client, handle);
     const struct pawl__place *place = &world->places[handle->name];
     bool fresh;

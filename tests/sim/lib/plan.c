@@ -194,6 +194,11 @@ static void make_joint(struct sim_plan *plan, struct pawl__random *random)
         plan->families[i] = families[pawl__random_below(random, count)];
     }
     plan->on[SIM_DOUBLE] = false;
+    plan->twins = pawl__random_below(random, 2) > 0;
+    if (plan->twins) {
+        plan->handles = SIM_HANDLES_EACH * SIM_NAMES_MAX;
+        plan->actors = SIM_ACTORS_MAX - 1;
+    }
 }
 
 void sim_plan_draw(struct sim_plan *plan, uint64_t seed)

@@ -146,11 +146,12 @@ void sim_requests_check(struct sim_client *client)
     int64_t due_us = pawl__machine_due(&client->machine);
     for (unsigned i = 0; i <= client->world->plan.actors; i++) {
         const struct sim_actor *actor = &client->actors[i];
-        if (actor->busy && actor->must_end) {
+        const bool waits = actor->busy && !actor->request.finished;
+        if (waits && actor->must_end) {
             sim_fail(client->world, "O6", "client %u actor %u: %s should have ended at once",
                 client->index, i, sim_request_text(actor->request.kind));
         }
-        if (actor->busy && actor->request.end_us < due_us) {
+        if (waits && actor->request.end_us < due_us) {
             sim_fail(client->world, "O6", "client %u actor %u: no timer for the end of its %s",
                 client->index, i, sim_request_text(actor->request.kind));
         }

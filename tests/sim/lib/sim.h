@@ -44,8 +44,9 @@
 enum {
     SIM_CLIENTS_MAX = 6,
     SIM_NAMES_MAX = 3,
-    SIM_HANDLES_MAX = 8, /* per client */
-    SIM_ACTORS_MAX = 8,  /* per client, one of them closes handles */
+    SIM_HANDLES_MAX = 8, /* per client, or so many for each name: */
+    SIM_HANDLES_EACH = 3,
+    SIM_ACTORS_MAX = 8, /* per client, one of them closes handles */
     SIM_BREAKS_MAX = 64,
     SIM_EARS_MAX = 64,
     SIM_TEAMS_MAX = 2, /* per client */
@@ -104,9 +105,10 @@ struct sim_plan {
     unsigned names;
     enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
     unsigned teams;                            /* of each client, that want all names at once, */
-    bool joins;                                /* and the engine gives SIM_JOINS together */
-    int64_t permits[SIM_NAMES_MAX];            /* of semaphores */
-    bool handoff;                              /* some handles of mutexes ask for it */
+    bool joins;                                /* and the engine gives SIM_JOINS together, */
+    bool twins; /* and whoever is the first team asks for single names besides */
+    int64_t permits[SIM_NAMES_MAX]; /* of semaphores */
+    bool handoff;                   /* some handles of mutexes ask for it */
     unsigned handles;
     unsigned actors;
     unsigned events_max; /* then the healing begins */
@@ -284,6 +286,7 @@ struct sim_actor {
     bool needs_memory;       /* acquire: its handle has to remember a hold of another's */
     uint64_t cancels;
     struct sim_stake stake; /* in a count */
+    bool holds;             /* a twin: through its handle */
 };
 
 /* Actors that act together, one for each name, as one owner. */
@@ -335,7 +338,7 @@ struct sim_client {
     int64_t trouble_us; /* true time of the last thing that went wrong for it */
 
     /* Callers. */
-    struct sim_handle handles[SIM_HANDLES_MAX];
+    struct sim_handle handles[SIM_HANDLES_EACH * SIM_NAMES_MAX];
     struct sim_actor actors[SIM_ACTORS_MAX];
     struct sim_team teams[SIM_TEAMS_MAX];
     uint64_t next_owner;
@@ -541,6 +544,9 @@ void sim_teams_start(struct sim_client *client);
 void sim_teams_free(struct sim_client *client);
 void sim_team_act(struct sim_actor *actor);
 void sim_team_finished(struct sim_actor *actor);
+bool sim_is_twin(const struct sim_actor *actor);
+void sim_twin_act(struct sim_actor *actor);
+void sim_twin_finished(struct sim_actor *actor);
 struct pawl__party *sim_team_party(struct sim_actor *actor); /* that it asks with now; NULL: none */
 
 /* closing.c */

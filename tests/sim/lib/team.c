@@ -5,7 +5,11 @@
  *
  * Each member is a hold like any other and is judged as such; that two teams never wait for each
  * other is O7. In addition it is all or none (oracle M1): an acquire that has failed has left
- * nothing held, and one that went well has left all. */
+ * nothing held, and one that went well has left all.
+ *
+ * In some runs the first team has twins: actors that are the same owner and ask for one name at a
+ * time, through the team's handle or one of another kind. What they have does not count as the
+ * team's. */
 #include "sim.h"
 
 #include "base/clock.h"
@@ -34,6 +38,16 @@ static struct sim_actor *hand(const struct sim_team *team, unsigned name)
     return &client->actors[number * SIM_NAMES_MAX + name];
 }
 
+static bool has_twins(const struct sim_team *team)
+{
+    return team->client->world->plan.twins && team == team->client->teams;
+}
+
+static struct sim_handle *handle_of(const struct sim_team *team, unsigned name)
+{
+    return &team->client->handles[(has_twins(team) ? SIM_NAMES_MAX : 0) + name];
+}
+
 void sim_teams_start(struct sim_client *client)
 {
     for (unsigned i = 0; i < client->world->plan.teams; i++) {
@@ -46,7 +60,7 @@ void sim_teams_start(struct sim_client *client)
         if (team->call == NULL) {
             abort();
         }
-        team->owner = hand(team, 0)->owner;
+        team->owner = has_twins(team) ? handle_of(team, 0)->handle.owner : hand(team, 0)->owner;
         for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
             hand(team, name)->who = team->owner;
         }
@@ -63,11 +77,32 @@ void sim_teams_free(struct sim_client *client)
 
 /* ===== Judging ===== */
 
+static bool has_acquired(const struct sim_actor *actor)
+{
+    const struct pawl__request *request = &actor->request;
+    return request->kind == PAWL__WANT_ACQUIRE && request->finished && request->status == PAWL_OK;
+}
+
+/* Some may have been granted theirs in this very moment. */
+static unsigned twins_holding(const struct sim_team *team, unsigned name)
+{
+    const struct sim_client *client = team->client;
+    unsigned count = 0;
+    for (unsigned i = 0; has_twins(team) && i < client->world->plan.actors; i++) {
+        const struct sim_actor *actor = &client->actors[i];
+        count += sim_is_twin(actor) && (actor->holds || (actor->busy && has_acquired(actor))) &&
+                 actor->handle->name == name;
+    }
+    return count;
+}
+
 static void check_all_or_none(const struct sim_team *team, bool all)
 {
     struct sim_client *client = team->client;
     for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
-        const bool held = sim_held(client, name, team->owner) != NULL;
+        const struct sim_claim *claim = sim_held(client, name, team->owner);
+        const unsigned count = claim != NULL ? claim->count : 0;
+        const bool held = count > twins_holding(team, name);
         if (held != all) {
             sim_fail(client->world, "M1", "client %u: of several locks, name %u is%s held",
                 client->index, name, held ? "" : " not");
@@ -173,8 +208,7 @@ static void ask(struct sim_team *team)
     }
     for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
         if (asked[name]) {
-            sim_actor_start(
-                hand(team, name), &team->client->handles[name], call->ask, call->ask_wait_us);
+            sim_actor_start(hand(team, name), handle_of(team, name), call->ask, call->ask_wait_us);
         }
     }
     team->pending--;
@@ -211,7 +245,7 @@ static bool can_ask(const struct sim_team *team)
 {
     bool can = true;
     for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
-        can = can && team->client->handles[name].open;
+        can = can && handle_of(team, name)->open;
     }
     return can;
 }
@@ -247,4 +281,44 @@ void sim_team_finished(struct sim_actor *actor)
     if (--team->pending == 0) {
         go_on(team);
     }
+}
+
+/* ===== Twins ===== */
+
+bool sim_is_twin(const struct sim_actor *actor)
+{
+    const struct sim_plan *plan = &actor->client->world->plan;
+    const unsigned before = plan->teams * SIM_NAMES_MAX;
+    return plan->twins && actor->index >= before && (actor->index - before) % 2 == 0;
+}
+
+void sim_twin_act(struct sim_actor *actor)
+{
+    struct sim_client *client = actor->client;
+    struct sim_world *world = client->world;
+    if (actor->holds) {
+        actor->holds = false;
+        sim_actor_start(actor, actor->handle, PAWL__WANT_RELEASE, 0);
+        return;
+    }
+    if (world->healing) {
+        return;
+    }
+    const size_t drawn = SIM_NAMES_MAX + sim_draw(world, 2 * SIM_NAMES_MAX);
+    struct sim_handle *handle = &client->handles[drawn];
+    if (!handle->open) {
+        sim_actor_later(actor, sim_about(world, world->plan.think_us) + 100);
+        return;
+    }
+    actor->who = client->teams[0].owner;
+    sim_actor_start(actor, handle, PAWL__WANT_ACQUIRE,
+        sim_draw(world, 3) == 0 ? 0 : 1 + sim_about(world, world->plan.lease_us));
+}
+
+void sim_twin_finished(struct sim_actor *actor)
+{
+    const struct sim_plan *plan = &actor->client->world->plan;
+    actor->holds = has_acquired(actor);
+    sim_actor_later(
+        actor, sim_about(actor->client->world, actor->holds ? plan->hold_us : plan->think_us));
 }

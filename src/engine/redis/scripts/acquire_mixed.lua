@@ -99,7 +99,7 @@ for i = 1, count do
     if ttl ~= -2 then
         local own = kind.own(lock, owner, ttl)
         if own == 0 then
-            local who = letter == 'p' and call('GET', lock) or holder(lock)
+            local who = letter == 'p' and owner_in(call('GET', lock)) or holder(lock)
             return refuse(i, {ttl < 0 and -1 or -2 - ttl, who})
         elseif type(own) == 'table' then
             return refuse(i, own)
