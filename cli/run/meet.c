@@ -135,10 +135,10 @@ struct run_meeting *run_meeting_start(
     return meeting;
 }
 
-/* It may come back while we wait for the others. */
-static bool is_final(pawl_status status)
+/* It came to say something that no waiting mends. Mutex held. */
+static bool is_final(const struct guest *guest)
 {
-    return status != PAWL_OK && status != PAWL_UNAVAILABLE;
+    return guest->came && guest->status != PAWL_OK && !cli_passes(guest->status, guest->why);
 }
 
 bool run_meeting_goes_on(struct run_meeting *meeting, int64_t *until_us_out)
@@ -153,7 +153,7 @@ bool run_meeting_goes_on(struct run_meeting *meeting, int64_t *until_us_out)
         const struct guest *guest = &meeting->guests[i];
         came += guest->came ? 1 : 0;
         opened += guest->came && guest->status == PAWL_OK ? 1 : 0;
-        failed = failed || (guest->came && is_final(guest->status));
+        failed = failed || is_final(guest);
     }
     pthread_mutex_unlock(&meeting->mutex);
     if (meeting->grace_end_us == RUN_NEVER && opened > count / 2) {
@@ -169,7 +169,7 @@ static const struct guest *find_failed(const struct run_meeting *meeting)
 {
     for (size_t i = 0; i < meeting->run->server_count; i++) {
         const struct guest *guest = &meeting->guests[i];
-        if (guest->came && is_final(guest->status)) {
+        if (is_final(guest)) {
             return guest;
         }
     }

@@ -281,9 +281,10 @@ static int64_t wait_left_ms(const struct run_keeper *keeper)
  * restarted are refused for a while. */
 static bool is_temporary(const struct run_keeper *keeper, pawl_status status)
 {
-    return status == PAWL_BUSY || (status == PAWL_UNAVAILABLE && !keeper->grip.in_files) ||
+    const char *why = keeper->grip.why;
+    return status == PAWL_BUSY || (cli_passes(status, why) && !keeper->grip.in_files) ||
            (status == PAWL_REFUSED && keeper->options->server_count > 0 &&
-               cli_exit_for(status, keeper->grip.why) != CLI_DATA);
+               cli_exit_for(status, why) != CLI_DATA);
 }
 
 static pawl_status try_and_wait(struct run_keeper *keeper)
