@@ -260,6 +260,13 @@ pawl_status run_grip_opened(struct run_grip *grip)
 
 /* ===== Having it ===== */
 
+void run_grip_tell_absent(const struct run_grip *grip)
+{
+    if (grip->meeting != NULL) {
+        run_meeting_tell(grip->meeting);
+    }
+}
+
 pawl_status run_grip_try(struct run_grip *grip)
 {
     atomic_store(&grip->lost, false); /* that was another hold */

@@ -294,6 +294,7 @@ static pawl_status try_and_wait(struct run_keeper *keeper)
         return status;
     }
     if (status == PAWL_BUSY) {
+        run_grip_tell_absent(&keeper->grip);
         tell_own(keeper);
     }
     char trouble[RUN_TEXT_SIZE];
@@ -305,6 +306,9 @@ static pawl_status try_and_wait(struct run_keeper *keeper)
 pawl_status run_wait(struct run_keeper *keeper)
 {
     const pawl_status status = try_and_wait(keeper);
+    if (status == PAWL_OK) {
+        run_grip_tell_absent(&keeper->grip);
+    }
     if (status == PAWL_BUSY && !keeper->options->quiet && !unwanted(keeper)) {
         explain_busy(keeper);
     }
