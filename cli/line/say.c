@@ -172,6 +172,17 @@ int cli_exit_for(pawl_status status, const char *sentence)
     return status == PAWL_REFUSED && is_about_data(sentence) ? CLI_DATA : cli_exit_of(status);
 }
 
+bool cli_passes(pawl_status status, const char *sentence)
+{
+    static const char *const words[] = {
+        " is still loading its data", " is busy running somebody's script", " (failover)"};
+    bool refused_for_now = false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        refused_for_now = refused_for_now || strstr(sentence, words[i]) != NULL;
+    }
+    return status == PAWL_UNAVAILABLE || (status == PAWL_REFUSED && refused_for_now);
+}
+
 int cli_say_failure(pawl_status status)
 {
     cli_say("%s", pawl_last_error());

@@ -42,6 +42,10 @@ int cli_exit_of(pawl_status status);
  * backend that refuses for other reasons. */
 int cli_exit_for(pawl_status status, const char *sentence);
 
+/* Whether a server that has failed so may be well again after a while, without anybody mending
+ * anything: it is away, still loads its data, runs a long script, or hands over to another one. */
+bool cli_passes(pawl_status status, const char *sentence);
+
 /* Everything that was printed is out: CLI_OK, or a sentence and CLI_SYSTEM. */
 int cli_output_end(void);
 

@@ -267,9 +267,11 @@ static void handle_message(struct run_front *front, const struct run_message *me
             run_line_show(front, message->text);
         }
         break;
-    case RUN_NOTE:
-        run_line_clear(front);
-        run_say(front, "%s", message->text);
+    case RUN_NOTE: /* behind the last word nobody wants to hear more */
+        if (front->state != RUN_LEAVING || front->tree.child > 0) {
+            run_line_clear(front);
+            run_say(front, "%s", message->text);
+        }
         break;
     case RUN_PAUSED:
         run_job_paused(front);

@@ -221,8 +221,13 @@ static pawl_status open_single(struct run_grip *grip)
     char scheme[CLI_SCHEME_SIZE];
     cli_backend_scheme(scheme);
     grip->in_files = strcasecmp(scheme, "file") == 0;
-    const pawl_client_options of_client = client_options(grip, true);
+    pawl_client_options of_client = client_options(grip, true);
     pawl_status status = pawl_client_open(cli_url(), &of_client, &grip->clients[0]);
+    if (status == PAWL_REFUSED && grip->options->wait_ms != PAWL_TRY &&
+        grip->options->permits == 0 && cli_passes(status, pawl_last_error())) {
+        of_client.lazy = true; /* it is there, so it is worth waiting for */
+        status = pawl_client_open(cli_url(), &of_client, &grip->clients[0]);
+    }
     grip->client_count = status == PAWL_OK ? 1 : 0;
     cli_url_forget();
     if (status == PAWL_OK && grip->options->permits > 0) {
@@ -254,6 +259,13 @@ pawl_status run_grip_opened(struct run_grip *grip)
 }
 
 /* ===== Having it ===== */
+
+void run_grip_tell_absent(const struct run_grip *grip)
+{
+    if (grip->meeting != NULL) {
+        run_meeting_tell(grip->meeting);
+    }
+}
 
 pawl_status run_grip_try(struct run_grip *grip)
 {

@@ -40,6 +40,9 @@ bool run_grip_is_opening(struct run_grip *grip, int64_t *until_us_out);
 pawl_status run_grip_opened(struct run_grip *grip);
 pawl_status run_grip_try(struct run_grip *grip);
 
+/* Of several servers enough have answered: say which have not. */
+void run_grip_tell_absent(const struct run_grip *grip);
+
 /* While a permit is waited for: a server that has lost its data has also lost how many permits
  * there are, and nobody would ever get one. */
 void run_grip_remind(const struct run_grip *grip);

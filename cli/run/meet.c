@@ -19,7 +19,9 @@ struct guest {
     char shown[CLI_QUOTE_SIZE]; /* its URL without secrets and parameters */
     char *url;
     bool came;      /* the rest is known, */
-    bool dismissed; /* or nobody wants to know it any more */
+    bool dismissed; /* or it goes on without it; `why` may become known later */
+    bool told;      /* that it is away, */
+    bool recalled;  /* and the library may say so only of another outage */
     pawl_client *client;
     pawl_status status;
     char why[RUN_TEXT_SIZE];
@@ -33,35 +35,58 @@ struct run_meeting {
     int64_t grace_end_us; /* RUN_NEVER: no majority yet */
     pthread_mutex_t mutex;
     size_t opened; /* so many are enough, and it goes on without the others; 0: not yet */
+    bool tells;    /* the lock can be had, or somebody has it: who is away is told */
     struct guest guests[RUN_SERVERS_MAX];
 };
 
 /* ===== The threads ===== */
 
-/* Should a server say something when somebody else speaks for it already, it would be said twice.
- */
+/* What a client says. That a hold does without its server may be known: that was told when it
+ * began, and once is enough. */
 static void on_log(pawl_log_level level, const char *message, void *arg)
 {
     struct guest *guest = arg;
     struct run_meeting *meeting = guest->meeting;
-    pthread_mutex_lock(&meeting->mutex);
-    const bool dismissed = guest->dismissed;
-    pthread_mutex_unlock(&meeting->mutex);
-    if (!dismissed) {
+    bool said = false;
+    if (strstr(message, " stands on ") != NULL) {
+        pthread_mutex_lock(&meeting->mutex);
+        said = meeting->run->quiet || (guest->told && !guest->recalled);
+        guest->told = true;
+        guest->recalled = true;
+        pthread_mutex_unlock(&meeting->mutex);
+    }
+    if (!said) {
         meeting->options.log(level, message, meeting->options.log_arg);
     }
 }
 
-/* The lock can be had without it, but not without yet another. */
-static void tell_absence(const struct guest *guest, const char *why, size_t opened)
+/* Should a server say something when a lazy client speaks for it already, it would be said twice.
+ */
+static void on_first_log(pawl_log_level level, const char *message, void *arg)
+{
+    struct guest *guest = arg;
+    pthread_mutex_lock(&guest->meeting->mutex);
+    const bool dismissed = guest->dismissed;
+    pthread_mutex_unlock(&guest->meeting->mutex);
+    if (!dismissed) {
+        on_log(level, message, arg);
+    }
+}
+
+/* The lock can be had without it, but not without yet another. Mutex held. */
+static void tell_absence(struct guest *guest)
 {
     const struct run_meeting *meeting = guest->meeting;
     char text[RUN_TEXT_SIZE];
-    if (opened > 0 && !meeting->run->quiet) {
-        snprintf(text, sizeof text, "%s: %.*s; going on with %zu of %zu servers", guest->shown,
-            RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, why, opened, meeting->run->server_count);
-        meeting->options.log(PAWL_LOG_WARNING, text, meeting->options.log_arg);
+    if (!meeting->tells || meeting->opened == 0 || meeting->run->quiet || !guest->dismissed ||
+        guest->told || guest->why[0] == '\0') {
+        return;
     }
+    guest->told = true;
+    snprintf(text, sizeof text, "%s: %.*s; going on with %zu of %zu servers", guest->shown,
+        RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, guest->why, meeting->opened,
+        meeting->run->server_count);
+    meeting->options.log(PAWL_LOG_WARNING, text, meeting->options.log_arg);
 }
 
 static void *meet(void *arg)
@@ -70,26 +95,26 @@ static void *meet(void *arg)
     struct run_meeting *meeting = guest->meeting;
     pawl_client_options options = meeting->options;
     pawl_client *client = NULL;
-    options.log = on_log;
+    options.log = on_first_log;
     options.log_arg = guest;
     const pawl_status status = pawl_client_open(guest->url, &options, &client);
     explicit_bzero(guest->url, strlen(guest->url));
 
     pthread_mutex_lock(&meeting->mutex);
     const bool dismissed = guest->dismissed;
-    const size_t opened = meeting->opened;
+    if (status != PAWL_OK) {
+        snprintf(guest->why, sizeof guest->why, "%s", pawl_last_error());
+    }
     if (!dismissed) {
         guest->client = client;
         guest->status = status;
-        snprintf(guest->why, sizeof guest->why, "%s", pawl_last_error());
         guest->came = true;
         eventfd_write(meeting->wake_fd, 1);
     }
+    tell_absence(guest);
     pthread_mutex_unlock(&meeting->mutex);
     if (dismissed && status == PAWL_OK) {
         pawl_client_close(client);
-    } else if (dismissed) {
-        tell_absence(guest, pawl_last_error(), opened);
     }
     return NULL;
 }
@@ -135,10 +160,10 @@ struct run_meeting *run_meeting_start(
     return meeting;
 }
 
-/* It may come back while we wait for the others. */
-static bool is_final(pawl_status status)
+/* It came to say something that no waiting mends. Mutex held. */
+static bool is_final(const struct guest *guest)
 {
-    return status != PAWL_OK && status != PAWL_UNAVAILABLE;
+    return guest->came && guest->status != PAWL_OK && !cli_passes(guest->status, guest->why);
 }
 
 bool run_meeting_goes_on(struct run_meeting *meeting, int64_t *until_us_out)
@@ -153,7 +178,7 @@ bool run_meeting_goes_on(struct run_meeting *meeting, int64_t *until_us_out)
         const struct guest *guest = &meeting->guests[i];
         came += guest->came ? 1 : 0;
         opened += guest->came && guest->status == PAWL_OK ? 1 : 0;
-        failed = failed || (guest->came && is_final(guest->status));
+        failed = failed || is_final(guest);
     }
     pthread_mutex_unlock(&meeting->mutex);
     if (meeting->grace_end_us == RUN_NEVER && opened > count / 2) {
@@ -169,7 +194,7 @@ static const struct guest *find_failed(const struct run_meeting *meeting)
 {
     for (size_t i = 0; i < meeting->run->server_count; i++) {
         const struct guest *guest = &meeting->guests[i];
-        if (guest->came && is_final(guest->status)) {
+        if (is_final(guest)) {
             return guest;
         }
     }
@@ -191,9 +216,8 @@ static pawl_status open_lazily(struct guest *guest, const char *url)
 {
     pawl_client_options options = guest->meeting->options;
     options.lazy = true;
-    if (guest->came) {
-        tell_absence(guest, guest->why, guest->meeting->opened);
-    }
+    options.log = on_log;
+    options.log_arg = guest;
     const pawl_status status = pawl_client_open(url, &options, &guest->client);
     if (status != PAWL_OK) {
         snprintf(guest->why, sizeof guest->why, "%s", pawl_last_error());
@@ -229,4 +253,14 @@ pawl_status run_meeting_end(struct run_meeting *meeting, pawl_client *clients[RU
     }
     pthread_mutex_unlock(&meeting->mutex);
     return status;
+}
+
+void run_meeting_tell(struct run_meeting *meeting)
+{
+    pthread_mutex_lock(&meeting->mutex);
+    meeting->tells = true;
+    for (size_t i = 0; i < meeting->run->server_count; i++) {
+        tell_absence(&meeting->guests[i]);
+    }
+    pthread_mutex_unlock(&meeting->mutex);
 }

@@ -28,4 +28,8 @@ bool run_meeting_goes_on(struct run_meeting *meeting, int64_t *until_us_out);
 pawl_status run_meeting_end(struct run_meeting *meeting, pawl_client *clients[RUN_SERVERS_MAX],
     size_t *count_out, char *why_out, size_t why_size);
 
+/* A majority has answered for the lock: say who is away, now or when it is known. Again: nothing is
+ * said twice. */
+void run_meeting_tell(struct run_meeting *meeting);
+
 #endif

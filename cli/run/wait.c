@@ -281,9 +281,10 @@ static int64_t wait_left_ms(const struct run_keeper *keeper)
  * restarted are refused for a while. */
 static bool is_temporary(const struct run_keeper *keeper, pawl_status status)
 {
-    return status == PAWL_BUSY || (status == PAWL_UNAVAILABLE && !keeper->grip.in_files) ||
+    const char *why = keeper->grip.why;
+    return status == PAWL_BUSY || (cli_passes(status, why) && !keeper->grip.in_files) ||
            (status == PAWL_REFUSED && keeper->options->server_count > 0 &&
-               cli_exit_for(status, keeper->grip.why) != CLI_DATA);
+               cli_exit_for(status, why) != CLI_DATA);
 }
 
 static pawl_status try_and_wait(struct run_keeper *keeper)
@@ -293,6 +294,7 @@ static pawl_status try_and_wait(struct run_keeper *keeper)
         return status;
     }
     if (status == PAWL_BUSY) {
+        run_grip_tell_absent(&keeper->grip);
         tell_own(keeper);
     }
     char trouble[RUN_TEXT_SIZE];
@@ -304,6 +306,9 @@ static pawl_status try_and_wait(struct run_keeper *keeper)
 pawl_status run_wait(struct run_keeper *keeper)
 {
     const pawl_status status = try_and_wait(keeper);
+    if (status == PAWL_OK) {
+        run_grip_tell_absent(&keeper->grip);
+    }
     if (status == PAWL_BUSY && !keeper->options->quiet && !unwanted(keeper)) {
         explain_busy(keeper);
     }

@@ -96,7 +96,9 @@ struct pawl__node {
     _Atomic uint64_t part_id;    /* the tenure that is part of the hold; 0: none */
     _Atomic int64_t granted_us;  /* when the last acquire was answered; NEVER: not yet */
     uint64_t newcomer_id;        /* a tenure that is none yet; guarded by the quorum's mutex, */
-    int64_t newcomer_us;         /* since when it is known */
+    int64_t newcomer_us;         /* since when it is known, */
+    unsigned missed;             /* how often a hold was seen without it since it was last well, */
+    bool missed_told;            /* and whether that was told */
 };
 
 /* One owner's time with the lock. */
@@ -413,6 +415,10 @@ pawl_status pawl__quorum_fail(
 /* So many refuse it for good that no majority is left: what the first of them says, and who. */
 pawl_status pawl__quorum_fail_refused(
     const struct pawl__quorum *quorum, const struct pawl__panel *panel);
+
+/* Tell the user that a hold stands on so many servers, and why this one is not among them; NULL: by
+ * its answer. */
+void pawl__quorum_warn_missing(struct pawl__ballot *ballot, size_t standing, const char *why);
 
 /* How each node stands now. */
 void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size);

@@ -129,6 +129,21 @@ pawl_status pawl__quorum_fail_refused(
         word_for(first), who, pawl__majority(quorum->count), quorum->count);
 }
 
+void pawl__quorum_warn_missing(struct pawl__ballot *ballot, size_t standing, const char *why)
+{
+    struct pawl__node *node = ballot->node;
+    struct pawl_client *client = node->client;
+    char name[NAME_SIZE];
+    char text[NAME_SIZE + WORDS_SIZE + 160];
+    snprintf(text, sizeof text, "the lock '%s' stands on %zu of %zu servers: %s: %.*s",
+        show_name(node->quorum, name), standing, node->quorum->count, node->where, WORDS_SIZE,
+        why != NULL ? why : word_for(ballot));
+    if (pawl__call_enter(client)) {
+        client->host.log(&client->host, PAWL_LOG_WARNING, text);
+        pawl__call_leave(client);
+    }
+}
+
 void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size)
 {
     out[0] = '\0';

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker: one thread for each quorum lock that is used, which
  *
- * - looks at the clock while a hold lasts, and tells when it is in danger or lost;
+ * - looks at the clock while a hold lasts, and tells when it is in danger or lost, and which
+ *   servers it has to do without;
  * - asks again for what a hold is missing: a server that restarted, or was away, is asked while a
  *   majority still stands, so that a long hold outlives the restart of one server after another
  *   (not for a fixed lease: what is granted anew would last longer than it); what it gives counts
@@ -16,9 +17,12 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
+#include <stdio.h>
+
 #define HEAL_LEAST_US 100000
 #define HEAL_MOST_US 5000000
 #define TURN_US 10000 /* between two looks while somebody has the turn */
+#define BUSY_LOOKS 3  /* who only contends has it there for a moment */
 
 /* ===== Callbacks; mutex held, but not meanwhile ===== */
 
@@ -100,11 +104,65 @@ static int64_t next_look(const struct pawl__quorum *quorum, int64_t until_us)
     return look_us;
 }
 
+/* Why a hold has to do without this server, if that is known and was not told. */
+static void tell_missing(struct pawl__ballot *ballot, size_t standing)
+{
+    struct pawl__node *node = ballot->node;
+    node->missed++;
+    if (node->missed_told || pawl__ballot_is_out(ballot) || !ballot->claims ||
+        ballot->request.status == PAWL_OK ||
+        (ballot->request.status == PAWL_BUSY && node->missed < BUSY_LOOKS) ||
+        pawl__guard_admits(node) != PAWL__ADMITTED) { /* it is slow; or the guard tells of it */
+        return;
+    }
+    node->missed_told = true;
+    pawl__quorum_warn_missing(ballot, standing, NULL);
+}
+
+/* It holds its part, but a renewal is overdue. */
+static void tell_overdue(struct pawl__ballot *ballot, size_t standing, int64_t silent_us)
+{
+    char words[64];
+    if (!ballot->node->missed_told) {
+        ballot->node->missed_told = true;
+        snprintf(
+            words, sizeof words, "it was last renewed there %.1f s ago", (double)silent_us / 1e6);
+        pawl__quorum_warn_missing(ballot, standing, words);
+    }
+}
+
+/* The servers that a hold has to do without: each is told once, until it is well again. */
+static void look_for_missing(struct pawl__quorum *quorum, int64_t now_us)
+{
+    struct pawl__node_hold holds[PAWL__QUORUM_MAX] = {{0}};
+    bool held[PAWL__QUORUM_MAX];
+    bool well[PAWL__QUORUM_MAX];
+    size_t standing = 0;
+    for (size_t i = 0; i < quorum->count; i++) {
+        bool lost = false;
+        held[i] = pawl__node_look(&quorum->nodes[i], &holds[i], &lost);
+        well[i] = held[i] && (!quorum->renew || holds[i].final ||
+                                 holds[i].deadline_us - now_us >= quorum->lease_us / 2);
+        standing += well[i] ? 1 : 0;
+    }
+    for (size_t i = 0; i < quorum->count; i++) {
+        if (well[i]) {
+            quorum->nodes[i].missed = 0;
+            quorum->nodes[i].missed_told = false;
+        } else if (held[i]) {
+            tell_overdue(&quorum->panel.ballots[i], standing, now_us - holds[i].proven_us);
+        } else {
+            tell_missing(&quorum->panel.ballots[i], standing);
+        }
+    }
+}
+
 static void heal(struct pawl__quorum *quorum, int64_t now_us)
 {
     if (now_us < quorum->heal_us) {
         return;
     }
+    look_for_missing(quorum, now_us);
     const int64_t pause_us = quorum->lease_us / 10;
     quorum->heal_us = now_us + pawl__max64(pawl__min64(pause_us, HEAL_MOST_US), HEAL_LEAST_US);
     if (quorum->renew) {

@@ -183,6 +183,11 @@ static void refusals_are_told_apart(void **state)
                                                 "a lock of this kind; redis://b: has restarted"),
         CLI_UNAVAILABLE);
     assert_int_equal(cli_exit_for(PAWL_BUSY, "'a' is not a lock"), CLI_BUSY);
+    assert_true(cli_passes(PAWL_UNAVAILABLE, "h:1: cannot connect"));
+    assert_true(cli_passes(PAWL_REFUSED, "h:1: the server is handing over to another one "
+                                         "(failover); try again after it"));
+    assert_false(cli_passes(PAWL_REFUSED, "h:1: the server is a replica and no place for a lock"));
+    assert_false(cli_passes(PAWL_DENIED, "h:1: the server wants a password"));
 }
 
 static void columns_are_counted(void **state)
