@@ -616,7 +616,8 @@ typedef struct pawl_entry {
     int64_t waiters;      /* processes that surely wait for it, there may be more; -1: unknown. Of a
                              fair lock: how many stand in its queue */
     int64_t permits;      /* of a semaphore: how many it has, those that are out among them */
-    int64_t free_permits; /* and how many are not out */
+    int64_t free_permits; /* and how many are not out; below zero after more were taken away
+                             (pawl_semaphore_add) than were free */
 } pawl_entry;
 
 /* The entry is valid during the callback. Answer false for: enough. */

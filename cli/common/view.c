@@ -122,8 +122,12 @@ static pawl_status ask_free_permits(pawl_client *client, const char *name, int64
 /* Of a number that nobody holds, or nobody can be seen to. */
 static void view_number(const char *name, pawl_kind kind, int64_t number, struct cli_view *view_out)
 {
-    pawl_entry entry = {
-        .kind = kind, .permits = number, .free_permits = number, .since_ms = -1, .waiters = -1};
+    pawl_entry entry = {.kind = kind,
+        .remaining_ms = -1,
+        .permits = number,
+        .free_permits = number,
+        .since_ms = -1,
+        .waiters = -1};
     snprintf(entry.name, sizeof entry.name, "%s", name);
     *view_out = (struct cli_view){.holders = CLI_HOLDS_INIT, .unheld = cli_hold_from(&entry)};
 }
@@ -146,6 +150,7 @@ pawl_status cli_view_take_semaphore(
     status = ask_free_permits(client, name, &free_permits);
     if (status == PAWL_OK) {
         view_number(name, PAWL_SEMAPHORE, free_permits, view_out);
+        view_out->unheld.held = free_permits <= 0; /* whoever asks has to wait */
     }
     return status;
 }
@@ -235,19 +240,28 @@ static void add_holder_lines(const struct cli_hold *hold, size_t indent, struct 
     cli_text_print(text, "%u\n", hold->hold_count);
 }
 
+/* "1 free"; fewer than none after somebody has taken the number down. */
+static void add_free_count(int64_t count, struct cli_text *text)
+{
+    cli_text_print(text, "%" PRId64 " free", count);
+    if (count < 0) {
+        cli_text_print(text, ": %" PRId64 " have to come back before one is", 1 - count);
+    }
+}
+
 /* "2 taken, 1 free" */
 static void add_permit_count(const struct cli_view *view, size_t indent, struct cli_text *text)
 {
     const struct cli_hold *hold = cli_view_lock(view);
-    begin_line(text, indent, "permits");
-    if (!hold->held) {
-        cli_text_print(
-            text, "%" PRId64 " free, and none with a lease is out\n", hold->free_permits);
-        return;
-    }
     const int64_t taken = hold->permits - hold->free_permits;
-    cli_text_print(text, "%" PRId64 " taken, %" PRId64 " free", taken, hold->free_permits);
-    if (taken > (int64_t)view->holders.count) {
+    begin_line(text, indent, "permits");
+    if (view->holders.count > 0) {
+        cli_text_print(text, "%" PRId64 " taken, ", taken);
+    }
+    add_free_count(hold->free_permits, text);
+    if (view->holders.count == 0) {
+        cli_text_print(text, "%s and none with a lease is out", hold->free_permits < 0 ? ";" : ",");
+    } else if (taken > (int64_t)view->holders.count) {
         cli_text_print(text, "; %zu of them are shown", view->holders.count);
     }
     cli_text_add_string(text, "\n");
@@ -395,6 +409,9 @@ static const char *state_of(const struct cli_hold *hold)
 {
     if (hold->kind == PAWL_LATCH) {
         return hold->held ? "shut" : "open";
+    }
+    if (hold->kind == PAWL_SEMAPHORE && hold->free_permits <= 0) {
+        return "no permit is free";
     }
     return hold->held ? "held" : "free";
 }

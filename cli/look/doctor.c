@@ -31,6 +31,7 @@ static const char help[] =
 
 struct examination {
     bool as_json;
+    bool strict; /* warnings count as unfit */
     bool colours;
     size_t columns_max; /* 0: any */
     struct cli_json json;
@@ -150,13 +151,15 @@ static const char *number_of(size_t count, const char *one, const char *many, ch
     return out;
 }
 
+/* It agrees with the exit status. */
 static void print_summary(const struct examination *examination)
 {
     char text[64];
     const size_t warnings = examination->counts[PAWL_WARNING];
-    const size_t unfit = examination->counts[PAWL_UNFIT];
+    const size_t counted = examination->strict ? warnings : 0;
+    const size_t unfit = examination->counts[PAWL_UNFIT] + counted;
     if (unfit > 0) {
-        printf("\nNot fit to keep locks: %s.\n",
+        printf("\nNot fit to keep locks%s: %s.\n", counted > 0 ? ", as warnings count" : "",
             number_of(unfit, "thing has to be mended", "things have to be mended", text));
     } else if (warnings > 0) {
         printf("\nFit to keep locks, with %s.\n", number_of(warnings, "warning", "warnings", text));
@@ -165,9 +168,10 @@ static void print_summary(const struct examination *examination)
     }
 }
 
-static int verdict_exit(pawl_verdict verdict, bool strict)
+static int verdict_exit(const struct examination *examination)
 {
-    return verdict == PAWL_UNFIT || (verdict == PAWL_WARNING && strict) ? EX_CONFIG : CLI_OK;
+    const pawl_verdict least = examination->strict ? PAWL_WARNING : PAWL_UNFIT;
+    return worst_of(examination) >= least ? EX_CONFIG : CLI_OK;
 }
 
 static pawl_status examine_in_lines(pawl_client *client, struct examination *examination)
@@ -206,7 +210,7 @@ static pawl_status examine_in_json(pawl_client *client, struct examination *exam
     return status;
 }
 
-static int examine(pawl_client *client, struct examination *examination, bool strict)
+static int examine(pawl_client *client, struct examination *examination)
 {
     pawl_status status = examination->as_json ? examine_in_json(client, examination)
                                               : examine_in_lines(client, examination);
@@ -214,7 +218,7 @@ static int examine(pawl_client *client, struct examination *examination, bool st
         return cli_say_failure(status);
     }
     const int result = cli_output_end();
-    return result != CLI_OK ? result : verdict_exit(worst_of(examination), strict);
+    return result != CLI_OK ? result : verdict_exit(examination);
 }
 
 /* Whatever the backend is like, opening must not refuse it. */
@@ -228,13 +232,12 @@ static int open_unfit(pawl_client **client_out)
 
 int cli_doctor(int argc, char **argv)
 {
-    bool strict = false;
     struct examination examination = {
         .columns_max = cli_terminal_size(STDOUT_FILENO).columns,
         .colours = cli_terminal_has_colours(STDOUT_FILENO),
     };
     struct cli_option options[] = {
-        {.name = "strict", .type = CLI_FLAG, .value = &strict},
+        {.name = "strict", .type = CLI_FLAG, .value = &examination.strict},
         {.name = "json", .type = CLI_FLAG, .value = &examination.as_json},
     };
     const struct cli_syntax syntax = {
@@ -250,7 +253,7 @@ int cli_doctor(int argc, char **argv)
         result = open_unfit(&client);
     }
     if (result == CLI_GO_ON) {
-        result = examine(client, &examination, strict);
+        result = examine(client, &examination);
         pawl_client_close(client);
     }
     return result;

@@ -108,6 +108,9 @@ static int print_event(struct watching *watching, const pawl_watch_event *event)
     if (hold.holder[0] == '\0') {
         hold.permits = CLI_PERMITS_UNKNOWN; /* nothing but a message tells of it */
     }
+    if (hold.kind == PAWL_READ) {
+        hold.token = 0; /* the name's last, which may be another reader's */
+    }
     if (watching->as_json) {
         print_json(event, &hold);
     } else {

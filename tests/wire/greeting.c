@@ -288,7 +288,7 @@ static void info_is_long(void **state)
     (void)state;
     scripted_play(
         scripted, "EXPECT INFO\nSEND $900000\\r\\n\nBYTES 900000 padding:1\\r\\n\nSEND \\r\\n");
-    ASSERT_OK(talk_open(NULL)); /* many modules */
+    ASSERT_OK(talk_open("?timeout=5s&connect_timeout=5s")); /* many modules */
     scripted_check(scripted);
 }
 

@@ -176,8 +176,8 @@ static pawl_status take_permits(
     struct pawl__holders *holders, const struct pawl__resp_node *reply, pawl_entry *lock)
 {
     lock->kind = PAWL_SEMAPHORE;
-    lock->permits = lock->remaining_ms;
-    lock->free_permits = (int64_t)lock->token;
+    lock->permits = pawl__resp_child(&holders->console->link.reader, reply, 1)->integer;
+    lock->free_permits = (int64_t)((uint64_t)lock->permits - lock->token); /* whatever it says */
     lock->token = 0;
     return take_holders(holders, reply, lock, false);
 }

@@ -9,9 +9,9 @@
 --        somebody waits in its queue, whether it is held or not), and unless it is other: the TTL
 --        in ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not
 --        to be known), and for each holder its owner string, its count, and how many ms are left
---        to it ('-1': no limit). Of a semaphore, instead of the TTL how many permits it has and
---        instead of the counter how many are free, and for each permit that is out its id, '1', and
---        how many ms are left of its lease
+--        to it ('-1': no limit). Of a semaphore, instead of the TTL how many permits it has (below
+--        zero: more were taken away than it had) and instead of the counter how many are out, and
+--        for each permit that is out its id, '1', and how many ms are left of its lease
 --
 -- Why so: a lock is a hash of one field, or, with its mode, of several, whose names are owner
 -- strings and whose values are numbers; or it is a string that is nothing but an owner string, and
@@ -46,8 +46,8 @@ local function semaphore(count)
     local out = redis.call('ZRANGEBYSCORE', base .. ':timeout', string.format('(%.0f', now), '+inf',
         'WITHSCORES', 'LIMIT', 0, 64)
     local heard = redis.pcall('PUBSUB', 'NUMSUB', 'redisson_sc:' .. base)
-    local all = count + redis.call('ZCARD', base .. ':timeout')
-    local answer = {'semaphore', all, string.format('%.0f', math.max(count + over, 0)),
+    local taken = redis.call('ZCARD', base .. ':timeout') - over
+    local answer = {'semaphore', count + over + taken, string.format('%.0f', taken),
         type(heard) == 'table' and heard[2] or -1}
     for i = 1, #out, 2 do
         local till = tonumber(out[i + 1])
