@@ -118,7 +118,7 @@ static void data_in_the_way(void **state)
 {
     (void)state;
     static const char *const data[] = {"SET m003 secret", "SETRANGE m003 3000000 secret",
-        "SET m003 " SOMEBODY ":1:secret", "HSET m002 secret 1", "HSET m002 mode secret",
+        ("SET m003 " SOMEBODY ":1:secret"), "HSET m002 secret 1", "HSET m002 mode secret",
         "HSET m002 mode write secret:1:write 1"};
     pawl_client *client = open_client(0);
     pawl_lock *members[] = {open_kind(client, 2, PAWL_READ), open_kind(client, 3, PAWL_PLAIN)};

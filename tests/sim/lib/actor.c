@@ -249,10 +249,6 @@ void sim_actor_act(struct sim_actor *actor)
         sim_team_act(actor);
         return;
     }
-    if (sim_is_twin(actor)) {
-        sim_twin_act(actor);
-        return;
-    }
     struct sim_claim *claim = sim_held(client, actor->name, actor->who);
     if (!sim_stake_is_empty(actor)) {
         sim_count_act_holding(actor);
@@ -275,8 +271,6 @@ void sim_actor_finished(struct sim_actor *actor)
         sim_actor_later(actor, 1);
     } else if (sim_in_team(actor)) {
         sim_team_finished(actor);
-    } else if (sim_is_twin(actor)) {
-        sim_twin_finished(actor);
     } else if (acquired && world->plan.fair) {
         sim_actor_later(actor, (int64_t)sim_draw(world, (uint64_t)world->plan.hold_us));
     } else {

@@ -539,14 +539,11 @@ void sim_actor_later(struct sim_actor *actor, int64_t delay_us);
 void sim_actor_finished(struct sim_actor *actor);
 
 /* team.c */
-bool sim_in_team(const struct sim_actor *actor);
+bool sim_in_team(const struct sim_actor *actor); /* or a twin of one */
 void sim_teams_start(struct sim_client *client);
 void sim_teams_free(struct sim_client *client);
 void sim_team_act(struct sim_actor *actor);
 void sim_team_finished(struct sim_actor *actor);
-bool sim_is_twin(const struct sim_actor *actor);
-void sim_twin_act(struct sim_actor *actor);
-void sim_twin_finished(struct sim_actor *actor);
 struct pawl__party *sim_team_party(struct sim_actor *actor); /* that it asks with now; NULL: none */
 
 /* closing.c */

@@ -26,9 +26,16 @@ static struct sim_team *team_of(const struct sim_actor *actor)
     return team < plan->teams ? &actor->client->teams[team] : NULL;
 }
 
+static bool is_twin(const struct sim_actor *actor)
+{
+    const struct sim_plan *plan = &actor->client->world->plan;
+    const unsigned before = plan->teams * SIM_NAMES_MAX;
+    return plan->twins && actor->index >= before && (actor->index - before) % 2 == 0;
+}
+
 bool sim_in_team(const struct sim_actor *actor)
 {
-    return team_of(actor) != NULL;
+    return team_of(actor) != NULL || is_twin(actor);
 }
 
 static struct sim_actor *hand(const struct sim_team *team, unsigned name)
@@ -90,7 +97,7 @@ static unsigned twins_holding(const struct sim_team *team, unsigned name)
     unsigned count = 0;
     for (unsigned i = 0; has_twins(team) && i < client->world->plan.actors; i++) {
         const struct sim_actor *actor = &client->actors[i];
-        count += sim_is_twin(actor) && (actor->holds || (actor->busy && has_acquired(actor))) &&
+        count += is_twin(actor) && (actor->holds || (actor->busy && has_acquired(actor))) &&
                  actor->handle->name == name;
     }
     return count;
@@ -250,49 +257,9 @@ static bool can_ask(const struct sim_team *team)
     return can;
 }
 
-/* ===== What the actors call ===== */
-
-/* The first hand decides for all. */
-void sim_team_act(struct sim_actor *actor)
-{
-    struct sim_team *team = team_of(actor);
-    struct sim_world *world = actor->client->world;
-    if (actor != hand(team, 0) || team->busy) {
-        return;
-    }
-    const uint64_t dice = sim_draw(world, 10);
-    if (!can_ask(team)) {
-        sim_actor_later(actor, sim_about(world, world->plan.think_us) + 100);
-    } else if (team->holds) {
-        begin(team, PAWL__WANT_RELEASE, 0);
-    } else if (!world->healing) {
-        const int64_t wait_us = dice < 3   ? 0
-                                : dice < 7 ? 1 + sim_about(world, world->plan.lease_us)
-                                           : PAWL__NEVER;
-        begin(team, PAWL__WANT_ACQUIRE, wait_us);
-    }
-}
-
-void sim_team_finished(struct sim_actor *actor)
-{
-    struct sim_team *team = team_of(actor);
-    team->call->slots[actor->handle->name].spared = pawl__request_spared(&actor->request);
-    pawl__multi_answer(team->call, actor->handle->name, actor->request.status, "");
-    if (--team->pending == 0) {
-        go_on(team);
-    }
-}
-
 /* ===== Twins ===== */
 
-bool sim_is_twin(const struct sim_actor *actor)
-{
-    const struct sim_plan *plan = &actor->client->world->plan;
-    const unsigned before = plan->teams * SIM_NAMES_MAX;
-    return plan->twins && actor->index >= before && (actor->index - before) % 2 == 0;
-}
-
-void sim_twin_act(struct sim_actor *actor)
+static void twin_act(struct sim_actor *actor)
 {
     struct sim_client *client = actor->client;
     struct sim_world *world = client->world;
@@ -315,10 +282,51 @@ void sim_twin_act(struct sim_actor *actor)
         sim_draw(world, 3) == 0 ? 0 : 1 + sim_about(world, world->plan.lease_us));
 }
 
-void sim_twin_finished(struct sim_actor *actor)
+static void twin_finished(struct sim_actor *actor)
 {
     const struct sim_plan *plan = &actor->client->world->plan;
     actor->holds = has_acquired(actor);
     sim_actor_later(
         actor, sim_about(actor->client->world, actor->holds ? plan->hold_us : plan->think_us));
+}
+
+/* ===== What the actors call ===== */
+
+/* The first hand decides for all. */
+void sim_team_act(struct sim_actor *actor)
+{
+    struct sim_team *team = team_of(actor);
+    struct sim_world *world = actor->client->world;
+    if (is_twin(actor)) {
+        twin_act(actor);
+        return;
+    }
+    if (actor != hand(team, 0) || team->busy) {
+        return;
+    }
+    const uint64_t dice = sim_draw(world, 10);
+    if (!can_ask(team)) {
+        sim_actor_later(actor, sim_about(world, world->plan.think_us) + 100);
+    } else if (team->holds) {
+        begin(team, PAWL__WANT_RELEASE, 0);
+    } else if (!world->healing) {
+        const int64_t wait_us = dice < 3   ? 0
+                                : dice < 7 ? 1 + sim_about(world, world->plan.lease_us)
+                                           : PAWL__NEVER;
+        begin(team, PAWL__WANT_ACQUIRE, wait_us);
+    }
+}
+
+void sim_team_finished(struct sim_actor *actor)
+{
+    struct sim_team *team = team_of(actor);
+    if (is_twin(actor)) {
+        twin_finished(actor);
+        return;
+    }
+    team->call->slots[actor->handle->name].spared = pawl__request_spared(&actor->request);
+    pawl__multi_answer(team->call, actor->handle->name, actor->request.status, "");
+    if (--team->pending == 0) {
+        go_on(team);
+    }
 }
