@@ -117,8 +117,9 @@ static pawl_status check_quorum_clients(pawl_client *const clients[], size_t cou
             }
         }
         if (status == PAWL_OK && !clients[i]->engine->raises) {
-            status = pawl__fail(PAWL_UNSUPPORTED, "the %s engine cannot be part of a quorum",
-                clients[i]->engine->name);
+            status = pawl__fail(PAWL_UNSUPPORTED,
+                "server %zu of %zu is of the %s engine, which cannot be part of a quorum", i + 1,
+                count, clients[i]->engine->name);
         }
     }
     return status;

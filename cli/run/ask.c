@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds the lock of several servers, by the word of a majority; ask.h says how.
+/* Who holds the lock of one or several servers, by the word of a majority; ask.h says how.
  *
  * Every server knows the holder by another owner string, but by the same host and process. Somebody
  * who only contends may have it at one server for a moment, so one server's word is not enough. */
@@ -9,18 +9,22 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { MOMENT_US = 250 * US_PER_MS };
+/* What the answers are waited for: of one server that decides whether it is there. */
+enum { MOMENT_US = 250 * US_PER_MS, MOMENT_OF_ONE_US = 500 * US_PER_MS };
 
 /* One server; guarded by the mutex, but for `entry` and `status` while it is asked. */
 struct witness {
     struct run_asking *asking;
     pawl_client *client;
-    bool asked;    /* a thread is with it */
-    bool answered; /* since the last look began: the rest is known */
+    bool asked;       /* a thread is with it, */
+    int64_t asked_us; /* since then */
+    bool answered;    /* since the last look began: the rest is known */
     pawl_status status;
-    bool data; /* the name is none of a lock there */
+    bool data;                   /* the name is none of a lock there */
+    char trouble[RUN_TEXT_SIZE]; /* "": none */
     pawl_entry entry;
 };
 
@@ -61,6 +65,8 @@ static void *look(void *arg)
     witness->entry.size = sizeof witness->entry;
     witness->status = pawl_client_look(witness->client, asking->name, &witness->entry);
     witness->data = cli_exit_for(witness->status, pawl_last_error()) == CLI_DATA;
+    snprintf(witness->trouble, sizeof witness->trouble, "%s",
+        cli_passes(witness->status, pawl_last_error()) ? pawl_last_error() : "");
     pthread_mutex_lock(&asking->mutex);
     witness->asked = false;
     witness->answered = true;
@@ -77,6 +83,7 @@ static void ask(struct witness *witness)
     if (!witness->asked && pthread_create(&thread, NULL, look, witness) == 0) {
         pthread_detach(thread);
         witness->asked = true;
+        witness->asked_us = run_now_us();
     }
 }
 
@@ -130,35 +137,60 @@ static bool is_anybody_asked(const struct run_asking *asking)
     return false;
 }
 
+/* When the last of the questions that are out has had its moment. */
+static int64_t moment_end_us(const struct run_asking *asking)
+{
+    int64_t asked_us = 0;
+    for (size_t i = 0; i < asking->count; i++) {
+        const struct witness *witness = &asking->witnesses[i];
+        asked_us = witness->asked && witness->asked_us > asked_us ? witness->asked_us : asked_us;
+    }
+    return asked_us + (asking->count == 1 ? MOMENT_OF_ONE_US : MOMENT_US);
+}
+
 /* pthread_cond_timedwait() does not know the clock of run_now_us(). */
-static struct timespec moment_end(void)
+static struct timespec monotonic_of(int64_t until_us)
 {
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_nsec += (long)MOMENT_US * NS_PER_US;
-    if (end.tv_nsec >= (long)US_PER_S * NS_PER_US) {
-        end.tv_nsec -= (long)US_PER_S * NS_PER_US;
-        end.tv_sec++;
-    }
+    const int64_t left_us = until_us - run_now_us();
+    const int64_t end_us = end.tv_nsec / NS_PER_US + (left_us > 0 ? left_us : 0);
+    end.tv_sec += end_us / US_PER_S;
+    end.tv_nsec = end_us % US_PER_S * NS_PER_US;
     return end;
 }
 
-const pawl_entry *run_asking_look(struct run_asking *asking, bool *data_out)
+/* Of one server: why it has said nothing, or that it is still too early to say so. */
+static void find_trouble(const struct run_asking *asking, int64_t end_us, struct run_view *view)
 {
-    const struct timespec end = moment_end();
+    const struct witness *witness = &asking->witnesses[0];
+    view->trouble[0] = '\0';
+    if (asking->count == 1 && witness->answered) {
+        snprintf(view->trouble, sizeof view->trouble, "%s", witness->trouble);
+    } else if (asking->count == 1 && run_now_us() >= end_us) {
+        snprintf(view->trouble, sizeof view->trouble, "no answer within %d ms",
+            MOMENT_OF_ONE_US / US_PER_MS);
+    }
+}
+
+void run_asking_look(struct run_asking *asking, int64_t until_us, struct run_view *view_out)
+{
     int late = 0;
     pthread_mutex_lock(&asking->mutex);
     for (size_t i = 0; i < asking->count; i++) {
         ask(&asking->witnesses[i]);
     }
-    const pawl_entry *entry = NULL;
-    while (entry == NULL && !is_data(asking) && is_anybody_asked(asking) && late != ETIMEDOUT) {
+    const int64_t end_us = moment_end_us(asking);
+    const struct timespec end = monotonic_of(run_min(end_us, until_us));
+    view_out->entry = NULL;
+    while (view_out->entry == NULL && !is_data(asking) && is_anybody_asked(asking) &&
+           late != ETIMEDOUT) {
         late = pthread_cond_timedwait(&asking->answer, &asking->mutex, &end);
-        entry = find_holder(asking);
+        view_out->entry = find_holder(asking);
     }
-    *data_out = is_data(asking);
+    view_out->data = is_data(asking);
+    find_trouble(asking, end_us, view_out);
     pthread_mutex_unlock(&asking->mutex);
-    return entry;
 }
 
 void run_asking_end(struct run_asking *asking)

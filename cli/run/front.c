@@ -28,8 +28,8 @@ enum {
     LEAVE_US = 5 * US_PER_S,     /* for the keeper to release and end */
     REAP_US = 20 * US_PER_MS,    /* for it to end when it has released */
     INTERRUPT_US = 1 * US_PER_S, /* the same when the user wants to be gone */
-    TIDY_US = 100 * US_PER_MS,   /* the same when several servers did not give the lock: for those
-                                    that answer; the others it may tell when we are gone */
+    TIDY_US = 100 * US_PER_MS,   /* the same when the lock was not had: for servers that answer; the
+                                    others it may tell when we are gone */
     LAST_WORDS_MS = 2000,        /* for somebody to read them */
     HOLD_SLACK_US = 50 * US_PER_MS,
     HOLD_SLACK_PARTS = 50,
@@ -257,9 +257,7 @@ static void handle_message(struct run_front *front, const struct run_message *me
                 run_say(front, "%s", message->text);
             }
             run_front_leave(front, busy ? front->options->busy_status : message->status);
-            if (front->options->server_count > 0) {
-                front->leave_us = run_now_us() + TIDY_US;
-            }
+            front->leave_us = run_now_us() + TIDY_US;
         }
         break;
     case RUN_HOLDER:

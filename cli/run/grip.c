@@ -358,8 +358,8 @@ void run_grip_close(struct run_grip *grip)
 {
     if (grip->options->server_count > 0) {
         pawl_lock_close(grip->lock);
-        run_asking_end(grip->asking);
     }
+    run_asking_end(grip->asking);
     for (size_t i = 0; i < grip->client_count; i++) {
         pawl_client_close(grip->clients[i]);
     }

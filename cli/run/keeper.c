@@ -115,16 +115,14 @@ static void detach(struct run_link *link)
     close_others(link->keeper_fd + 1, INT32_MAX);
 }
 
-/* Nothing is held: say why and go. What one of several servers may have granted is taken back, and
- * if it hangs nobody waits for that, so no reader of our stderr shall either. */
+/* Nothing is held: say why and go. What a server may have granted is taken back, and if it hangs
+ * nobody waits for that, so no reader of our stderr shall either. */
 static _Noreturn void fail(struct run_keeper *keeper, pawl_status status, const char *why)
 {
     struct run_message message = {.word = RUN_FAILED, .status = cli_exit_for(status, why)};
     snprintf(message.text, sizeof message.text, "%s", why);
     run_link_tell(keeper->link->keeper_fd, &message);
-    if (keeper->options->server_count > 0) {
-        dup2(STDIN_FILENO, STDERR_FILENO);
-    }
+    dup2(STDIN_FILENO, STDERR_FILENO);
     run_grip_close(&keeper->grip);
     _exit(0);
 }

@@ -23,6 +23,7 @@ struct run_keeper {
     bool done;           /* the front wants us to release and end */
     bool pausing;        /* it wants us to stop waiting until it says so */
     int64_t wait_end_us; /* RUN_NEVER: wait as long as it takes */
+    bool outage_told;    /* that it is waited for a server */
     char owner[PAWL_OWNER_SIZE];
 };
 

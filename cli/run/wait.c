@@ -4,7 +4,7 @@
  * terminal the front is told now and then who holds the lock; looking is a question to the backend,
  * so it is done less often after a while. If it is not waited for a holder but for a server,
  * or for several of which too few can be reached or may vote, or if somebody's data has the name,
- * that is told once, on a terminal or not. */
+ * that is told once, on a terminal or not; and so is every outage that comes later. */
 #include "line/say.h"
 #include "run/ask.h"
 #include "run/keeper.h"
@@ -78,53 +78,28 @@ static void describe(
         lease, RUN_LESS, queue, patience);
 }
 
-static const pawl_entry *look_at_several(struct run_keeper *keeper, bool *data_out)
+/* Permits are nobody's. */
+static void look(struct run_keeper *keeper, int64_t until_us, struct run_view *view_out)
 {
     struct run_grip *grip = &keeper->grip;
-    if (grip->asking == NULL) {
+    if (grip->asking == NULL && grip->semaphore == NULL) {
         grip->asking = run_asking_new(grip->clients, grip->client_count, keeper->options->name);
     }
-    return grip->asking != NULL ? run_asking_look(grip->asking, data_out) : NULL;
-}
-
-/* NULL: it is not known. `data_out`: because the name is none of a lock. Permits are nobody's. */
-static const pawl_entry *look_closely(struct run_keeper *keeper, bool *data_out)
-{
-    static pawl_entry entry;
-    const struct run_grip *grip = &keeper->grip;
-    *data_out = false;
-    if (grip->semaphore != NULL) {
-        return NULL;
+    *view_out = (struct run_view){.entry = NULL};
+    if (grip->asking != NULL) {
+        run_asking_look(grip->asking, until_us, view_out);
     }
-    if (keeper->options->server_count > 0) {
-        return look_at_several(keeper, data_out);
-    }
-    entry.size = sizeof entry;
-    const pawl_status status = pawl_client_look(grip->clients[0], keeper->options->name, &entry);
-    *data_out = cli_exit_for(status, pawl_last_error()) == CLI_DATA;
-    return status == PAWL_OK ? &entry : NULL;
-}
-
-static const pawl_entry *look(struct run_keeper *keeper)
-{
-    bool data = false;
-    return look_closely(keeper, &data);
 }
 
 /* Is it somebody's data that is in the way, as a hash of other fields? The scripts that acquire
  * take every hash for a lock. Somebody else's kind of lock may look like data, but then it expires.
  */
-static bool is_data(struct run_keeper *keeper)
+static bool is_data(const struct run_keeper *keeper, const struct run_view *view)
 {
     pawl_lock_info info = {.size = sizeof info};
     const struct run_grip *grip = &keeper->grip;
-    bool data = false;
-    if (grip->in_files || grip->lock == NULL) {
-        return false;
-    }
-    look_closely(keeper, &data);
-    return data && pawl_lock_inspect(grip->lock, &info) == PAWL_OK && info.held &&
-           info.remaining_ms < 0;
+    return view->data && !grip->in_files && pawl_lock_inspect(grip->lock, &info) == PAWL_OK &&
+           info.held && info.remaining_ms < 0;
 }
 
 static void describe_data(const struct run_keeper *keeper, char *out, size_t size)
@@ -136,11 +111,25 @@ static void describe_data(const struct run_keeper *keeper, char *out, size_t siz
         cli_quote(keeper->options->name, name));
 }
 
-static void tell_data(struct run_keeper *keeper)
+/* It is not waited for a holder, but for a server: told once, until it answers again. */
+static void tell_outage(struct run_keeper *keeper, const char *trouble)
+{
+    char text[RUN_TEXT_SIZE];
+    const bool news = trouble[0] != '\0' && !keeper->outage_told && !keeper->options->quiet;
+    keeper->outage_told = trouble[0] != '\0';
+    if (news) {
+        snprintf(text, sizeof text, "waiting for %s: %.*s",
+            keeper->options->server_count > 0 ? "servers" : "the server", RUN_TEXT_SIZE - 32,
+            trouble);
+        run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
+    }
+}
+
+static void tell_data(const struct run_keeper *keeper, const struct run_view *view)
 {
     char text[RUN_TEXT_SIZE] = "waiting, maybe for ever: ";
     const size_t used = strlen(text);
-    if (is_data(keeper)) {
+    if (is_data(keeper, view)) {
         describe_data(keeper, text + used, sizeof text - used);
         run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
     }
@@ -149,7 +138,10 @@ static void tell_data(struct run_keeper *keeper)
 static void tell_holder(struct run_keeper *keeper)
 {
     char text[RUN_TEXT_SIZE];
-    describe(keeper, look(keeper), text, sizeof text);
+    struct run_view view;
+    look(keeper, keeper->wait_end_us, &view);
+    tell_outage(keeper, view.trouble);
+    describe(keeper, view.entry, text, sizeof text);
     run_link_talk(keeper->link, RUN_HOLDER, text, 0);
 }
 
@@ -178,17 +170,17 @@ static bool is_own(const struct run_keeper *keeper, const pawl_entry *entry)
 }
 
 /* What is said of a lock that was not had. */
-static void explain_busy(struct run_keeper *keeper)
+static void explain_busy(struct run_keeper *keeper, const struct run_view *view)
 {
     char name[CLI_QUOTE_SIZE];
     char holder[3 * CLI_QUOTE_SIZE];
     struct run_grip *grip = &keeper->grip;
-    const pawl_entry *entry = look(keeper);
+    const pawl_entry *entry = view->entry;
     cli_quote(keeper->options->name, name);
     if (entry != NULL && entry->held) {
         describe_holder(entry, holder, sizeof holder);
         snprintf(grip->why, sizeof grip->why, "'%s' is held by %s%s", name, holder, others(entry));
-    } else if (entry == NULL && is_data(keeper)) {
+    } else if (entry == NULL && is_data(keeper, view)) {
         describe_data(keeper, grip->why, sizeof grip->why);
     }
     if (is_own(keeper, entry)) {
@@ -204,7 +196,12 @@ static void tell_own(struct run_keeper *keeper)
 {
     char name[CLI_QUOTE_SIZE];
     char text[RUN_TEXT_SIZE];
-    if (keeper->options->quiet || !is_own_name(keeper) || !is_own(keeper, look(keeper))) {
+    struct run_view view;
+    if (keeper->options->quiet || !is_own_name(keeper)) {
+        return;
+    }
+    look(keeper, keeper->wait_end_us, &view);
+    if (!is_own(keeper, view.entry)) {
         return;
     }
     snprintf(text, sizeof text,
@@ -221,16 +218,27 @@ static bool unwanted(const struct run_keeper *keeper)
     return keeper->done || keeper->pausing || keeper->front_gone;
 }
 
-static void tell_trouble(struct run_keeper *keeper, const char *trouble)
+/* What is in the way beside a holder; `trouble`: why the servers did not answer before, or "". */
+static void tell_trouble(struct run_keeper *keeper, const char *trouble, bool first)
 {
-    char text[RUN_TEXT_SIZE];
-    if (trouble[0] == '\0') {
-        tell_data(keeper);
+    struct run_view view;
+    if (first && trouble[0] != '\0') {
+        tell_outage(keeper, trouble);
         return;
     }
-    snprintf(text, sizeof text, "waiting for %s: %.*s",
-        keeper->options->server_count > 0 ? "servers" : "the server", RUN_TEXT_SIZE - 32, trouble);
-    run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
+    look(keeper, keeper->wait_end_us, &view);
+    tell_outage(keeper, view.trouble);
+    if (first) {
+        tell_data(keeper, &view);
+    }
+}
+
+/* Whether to look for outages again; on a terminal every look at the holder does. */
+static bool is_watched(const struct run_keeper *keeper)
+{
+    const struct run_grip *grip = &keeper->grip;
+    return !keeper->options->tells && !grip->in_files && grip->client_count == 1 &&
+           grip->semaphore == NULL;
 }
 
 /* Stay until the asynchronous acquire is answered; it is canceled if the front does not want it any
@@ -241,6 +249,7 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
     int64_t trouble_us = keeper->options->quiet ? RUN_NEVER : run_now_us() + TROUBLE_US;
     int64_t remind_us = keeper->options->permits > 0 ? run_now_us() + REMIND_US : RUN_NEVER;
     bool canceled = false;
+    int troubles = 0;
     for (int looks = 0; !keeper->grip.answered;) {
         const int64_t next_us = run_min(remind_us, run_min(look_us, trouble_us));
         run_keeper_pump(keeper, canceled ? RUN_NEVER : next_us);
@@ -253,8 +262,8 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
         }
         const int64_t now_us = run_now_us();
         if (!canceled && now_us >= trouble_us) {
-            tell_trouble(keeper, trouble);
-            trouble_us = RUN_NEVER;
+            tell_trouble(keeper, trouble, troubles++ == 0);
+            trouble_us = is_watched(keeper) ? now_us + LOOK_SELDOM_US : RUN_NEVER;
         }
         if (!canceled && now_us >= remind_us) {
             run_grip_remind(&keeper->grip);
@@ -303,14 +312,36 @@ static pawl_status try_and_wait(struct run_keeper *keeper)
     return status == PAWL_OK ? await_answer(keeper, trouble) : status;
 }
 
+/* Somebody had the lock when the server last said something. After a wait that may be long ago: is
+ * it still there? Of several servers a majority has said so just now. */
+static pawl_status judge_busy(struct run_keeper *keeper)
+{
+    struct run_grip *grip = &keeper->grip;
+    const bool old = keeper->options->wait_ms != PAWL_TRY && keeper->options->server_count == 0;
+    struct run_view view;
+    if (keeper->options->quiet && (!old || grip->in_files)) {
+        return PAWL_BUSY;
+    }
+    look(keeper, RUN_NEVER, &view);
+    if (old && view.trouble[0] != '\0') {
+        char name[CLI_QUOTE_SIZE];
+        snprintf(grip->why, sizeof grip->why,
+            "lock '%s': it was held elsewhere, and now the server is away: %.*s",
+            cli_quote(keeper->options->name, name), RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64,
+            view.trouble);
+        return PAWL_UNAVAILABLE;
+    }
+    if (!keeper->options->quiet) {
+        explain_busy(keeper, &view);
+    }
+    return PAWL_BUSY;
+}
+
 pawl_status run_wait(struct run_keeper *keeper)
 {
     const pawl_status status = try_and_wait(keeper);
     if (status == PAWL_OK) {
         run_grip_tell_absent(&keeper->grip);
     }
-    if (status == PAWL_BUSY && !keeper->options->quiet && !unwanted(keeper)) {
-        explain_busy(keeper);
-    }
-    return status;
+    return status == PAWL_BUSY && !unwanted(keeper) ? judge_busy(keeper) : status;
 }
