@@ -153,9 +153,10 @@ PAWL_API PAWL_CHECKED pawl_status pawl_client_open(
 
 /* End all waits with PAWL_CANCELED, release what is still held, run the callbacks that are due, and
  * free the client. Locks that are still open stay safe to close; their other calls answer
- * PAWL_MISUSE. PAWL_UNAVAILABLE: a release went unheard; that lock ends with its lease, but permits
- * without a lease stay taken, and a latch is not counted down. WAITS: timeout, and for a callback
- * that is running. */
+ * PAWL_MISUSE. PAWL_UNAVAILABLE: a release went unheard, or the taking back of what an acquire
+ * without an answer may have got; that lock ends with its lease, but permits without a lease may
+ * stay taken, and a latch may not be counted down. pawl_last_error() says which of these may be so.
+ * WAITS: timeout, and for a callback that is running. */
 PAWL_API pawl_status pawl_client_close(pawl_client *client);
 
 /* For event loops (options.dispatch): a descriptor that is readable while callbacks are due, or -1

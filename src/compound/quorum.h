@@ -95,6 +95,7 @@ struct pawl__node {
     _Atomic uint64_t counted_id; /* the tenure that the guard lets count */
     _Atomic uint64_t part_id;    /* the tenure that is part of the hold; 0: none */
     _Atomic int64_t granted_us;  /* when the last acquire was answered; NEVER: not yet */
+    _Atomic bool answers;        /* it was */
     uint64_t newcomer_id;        /* a tenure that is none yet; guarded by the quorum's mutex, */
     int64_t newcomer_us;         /* since when it is known, */
     unsigned missed;             /* how often a hold was seen without it since it was last well, */

@@ -62,6 +62,7 @@ static void answered(struct pawl__request *request)
     struct pawl__panel *panel = ballot->panel;
     if (request->kind == PAWL__WANT_ACQUIRE) {
         ballot->node->granted_us = pawl__now_us();
+        ballot->node->answers = request->status != PAWL_UNAVAILABLE;
     }
     pthread_mutex_lock(&panel->mutex);
     ballot->out = false;
@@ -113,6 +114,7 @@ void pawl__ballot_ask(struct pawl__ballot *ballot, enum pawl__request_kind kind,
         request->token = (uint64_t)number;
     } else if (kind == PAWL__WANT_ACQUIRE) {
         ballot->node->granted_us = PAWL__NEVER;
+        ballot->node->answers = false;
     } else if (kind == PAWL__WANT_INSPECT) {
         ballot->info = (pawl_lock_info){.size = sizeof ballot->info};
         request->info_out = &ballot->info;

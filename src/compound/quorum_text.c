@@ -18,6 +18,12 @@ static const char *show_name(const struct pawl__quorum *quorum, char out[NAME_SI
     return pawl__printable(quorum->name, strlen(quorum->name), out, NAME_SIZE);
 }
 
+/* A node that has no part of the hold. */
+static const char *word_without_part(const struct pawl__node *node)
+{
+    return node->answers ? "not held" : "no answer";
+}
+
 /* What an answer is called in such a list, which begins with the lock's name. */
 static const char *word_for(const struct pawl__ballot *ballot)
 {
@@ -26,6 +32,9 @@ static const char *word_for(const struct pawl__ballot *ballot)
     char start[NAME_SIZE + 16];
     if (request->status == PAWL_OK) {
         return request->kind == PAWL__WANT_ACQUIRE ? "granted" : "done";
+    }
+    if (request->status == PAWL_NOT_HELD) {
+        return word_without_part(ballot->node);
     }
     if (request->error == NULL) {
         return pawl_status_string(request->status);
@@ -155,6 +164,6 @@ void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size)
             held && pawl__part_is(&quorum->nodes[i], hold.id) ? "held"
             : held                                            ? "granted anew, not counted yet"
             : lost                                            ? "lost"
-                                                              : "not held");
+                   : word_without_part(&quorum->nodes[i]));
     }
 }

@@ -404,7 +404,7 @@ static void expel_callers(struct pawl_client *client)
     pawl__client_lock(client);
     int64_t now_us = pawl__now_us();
     pawl__machine_expel(&client->machine, now_us);
-    client->machine.unheard = false;
+    client->machine.unheard = 0;
     pawl__machine_release_all(&client->machine, now_us);
     pawl__client_unlock(client, false);
     pawl__call_wait_all_left(client);
@@ -427,8 +427,8 @@ static void drain_once(struct pawl_client *client, struct pawl__waiter *waiter, 
     }
 }
 
-/* Give what is under way until the deadline to end. True: all of it was answered. */
-static bool drain(struct pawl_client *client, int64_t deadline_us)
+/* Give what is under way until the deadline to end. Answers what may be left of it. */
+static unsigned drain(struct pawl_client *client, int64_t deadline_us)
 {
     struct pawl__waiter waiter;
     pawl__waiter_init(&waiter);
@@ -441,9 +441,9 @@ static bool drain(struct pawl_client *client, int64_t deadline_us)
     }
     pawl__client_lock(client);
     client->drained = NULL;
-    bool unheard = client->machine.unheard;
+    const unsigned unheard = pawl__machine_unheard(&client->machine);
     pthread_mutex_unlock(&client->mutex);
-    return pawl__waiter_done(&waiter) && !unheard;
+    return unheard;
 }
 
 /* The engine's part of every watch; the rest is freed by the user. Nobody is inside. */
@@ -487,7 +487,8 @@ pawl_status pawl__client_close(struct pawl_client *client)
     pawl__cancel_off();
     int64_t deadline_us = pawl__now_us() + client->host.settings.timeout_us;
     expel_callers(client);
-    bool drained = drain(client, pawl__max64(deadline_us, pawl__now_us() + LAST_MOMENT_US));
+    const unsigned unheard =
+        drain(client, pawl__max64(deadline_us, pawl__now_us() + LAST_MOMENT_US));
     dismantle(client);
 
     pthread_mutex_lock(&client->mutex);
@@ -499,10 +500,7 @@ pawl_status pawl__client_close(struct pawl_client *client)
         pawl__client_free(client);
     }
     pawl__cancel_on();
-    return drained ? PAWL_OK
-                   : pawl__fail(PAWL_UNAVAILABLE,
-                         "a release was not confirmed; what has a lease ends with it, but permits "
-                         "without one stay taken, and a latch may be one too high");
+    return unheard == 0 ? PAWL_OK : pawl__fail_unheard(unheard);
 }
 
 /* ===== Closing a lock ===== */

@@ -190,6 +190,9 @@ void pawl__call_await_all(
 /* Set the last error to what the request ended with. */
 void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *request);
 
+/* A close that leaves this behind (bits of PAWL__UNHEARD_) says so. */
+pawl_status pawl__fail_unheard(unsigned unheard);
+
 /* Start it and return; its hook tells when it has finished. */
 void pawl__call_start(struct pawl_client *client, struct pawl__request *request);
 

@@ -151,3 +151,28 @@ void pawl__call_explain(const struct pawl_lock *lock, struct pawl__request *requ
         pawl__fail(request->status, "%s '%s': %s", noun_for(lock), name, words(request));
     }
 }
+
+pawl_status pawl__fail_unheard(unsigned unheard)
+{
+    static const struct {
+        unsigned bit;
+        const char *words;
+    } left[] = {
+        {PAWL__UNHEARD_LEASE, "what has a lease ends with it"},
+        {PAWL__UNHEARD_PERMITS, "permits without a lease may stay taken"},
+        {PAWL__UNHEARD_LATCH, "a latch may be one too high"},
+    };
+    const bool released = (unheard & PAWL__UNHEARD_RELEASE) != 0;
+    char text[WORDS_SIZE] = "";
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        const size_t used = strlen(text);
+        if ((unheard & left[i].bit) != 0) {
+            snprintf(
+                text + used, sizeof text - used, "%s%s", used > 0 ? ", and " : "", left[i].words);
+        }
+    }
+    return pawl__fail(PAWL_UNAVAILABLE, "%s; %s",
+        released ? "a release was not confirmed"
+                 : "what an acquire without an answer may have got was not taken back",
+        text);
+}

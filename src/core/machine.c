@@ -184,6 +184,27 @@ bool pawl__machine_idle(const struct pawl__machine *machine)
     return pawl__list_empty(&machine->tenures) && pawl__list_empty(&machine->tallies);
 }
 
+/* Of a lock. */
+static unsigned at_stake(const struct pawl__tenure *tenure)
+{
+    const bool held = tenure->state == PAWL__TENURE_HELD || tenure->state == PAWL__TENURE_LOST ||
+                      tenure->state == PAWL__TENURE_RELEASING;
+    return PAWL__UNHEARD_LEASE | (held ? PAWL__UNHEARD_RELEASE : 0);
+}
+
+unsigned pawl__machine_unheard(const struct pawl__machine *machine)
+{
+    unsigned unheard = machine->unheard;
+    struct pawl__list *node = machine->tenures.next;
+    for (; node != &machine->tenures; node = node->next) {
+        unheard |= at_stake(PAWL__CONTAINER(node, struct pawl__tenure, all));
+    }
+    for (node = machine->tallies.next; node != &machine->tallies; node = node->next) {
+        unheard |= pawl__tally_at_stake(PAWL__CONTAINER(node, struct pawl__tally, all));
+    }
+    return unheard;
+}
+
 /* ===== Requests ===== */
 
 struct pawl__tenure *pawl__machine_find(struct pawl__machine *machine,

@@ -433,7 +433,7 @@ struct pawl__machine {
     struct pawl__party *restless; /* parties, the same */
     uint64_t next_id;
     unsigned pending;                  /* operations with the engine */
-    bool unheard;                      /* a release ended without an answer; reset by the driver */
+    unsigned unheard;                  /* what ended without an answer; reset by the driver */
     int64_t rtt_us;                    /* smoothed */
     struct pawl__heap renewals;        /* holds in line to be renewed or verified; renewals.c */
     struct pawl__timer renewals_timer; /* the next of them may be sent */
@@ -501,6 +501,15 @@ struct pawl__request *pawl__request_voice(struct pawl__request *request);
 
 /* Nothing is held, asked or to be taken back. */
 bool pawl__machine_idle(const struct pawl__machine *machine);
+
+/* What may be left at the backend of what has ended without an answer, or has not ended yet. */
+enum {
+    PAWL__UNHEARD_RELEASE = 1, /* of a hold; otherwise of what an unanswered acquire may have got */
+    PAWL__UNHEARD_LEASE = 2,   /* something that ends with its lease */
+    PAWL__UNHEARD_PERMITS = 4, /* permits without one */
+    PAWL__UNHEARD_LATCH = 8,   /* one count too many */
+};
+unsigned pawl__machine_unheard(const struct pawl__machine *machine);
 
 /* For a close: release everything that is held, with nobody waiting for it. */
 void pawl__machine_release_all(struct pawl__machine *machine, int64_t now_us);

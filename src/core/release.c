@@ -307,7 +307,7 @@ static void over(struct pawl__machine *machine, struct pawl__tenure *tenure, paw
         tenure->granted = false;
         tenure->doubt = tenure->doubt && !op->fenced;
     }
-    machine->unheard = machine->unheard || !answered;
+    machine->unheard |= answered ? 0 : PAWL__UNHEARD_RELEASE | PAWL__UNHEARD_LEASE;
     if (answered && tenure->doubt) {
         pawl__tenure_clean(machine, tenure, now_us); /* a late copy of its acquire may come yet */
     } else {

@@ -262,7 +262,7 @@ static void persist(struct pawl__machine *machine, struct pawl__tally *tally, in
 {
     int64_t pause_us = pawl__backoff_us(machine, tally->attempt++, RETRY_FIRST_US, RETRY_MOST_US);
     if (!tally->op->again || now_us + pause_us > last_us(machine, tally)) {
-        machine->unheard = true;
+        machine->unheard |= pawl__tally_at_stake(tally);
         end(machine, tally);
         return;
     }

@@ -76,6 +76,9 @@ void pawl__tally_clear(struct pawl__tally *tally);
 bool pawl__tally_equip(struct pawl__tally *tally);
 void pawl__tally_strip(struct pawl__tally *tally);
 
+/* What may be left at the backend if it ends without an answer: bits of PAWL__UNHEARD_. */
+unsigned pawl__tally_at_stake(const struct pawl__tally *tally);
+
 /* A sentence for a request that ends with this status. NULL: no memory. */
 char *pawl__tally_explain(const struct pawl__tally *tally, pawl_status status);
 

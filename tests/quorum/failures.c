@@ -40,6 +40,54 @@ static int end(void **state)
     return cleanup_teardown(state);
 }
 
+/* ===== Words ===== */
+
+static void assert_says(size_t index, const char *words)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", server_url(nodes.servers[index]), words);
+    if (strstr(pawl_last_error(), text) == NULL) {
+        support_fail("'%s' is not in: %s", text, pawl_last_error());
+    }
+}
+
+static void tell_lost(const pawl_event *event, void *arg)
+{
+    atomic_store((_Atomic bool *)arg, event->status == PAWL_LOST);
+}
+
+/* Whether the loss is found by the release, or was told before. */
+static void lose_with_one_that_hangs(pawl_event_callback on_lost)
+{
+    static _Atomic bool lost;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.lease_ms = 600;
+    options.on_lost = on_lost;
+    options.event_arg = &lost;
+    atomic_store(&lost, false);
+    nodes.count = 3;
+    party_open(&ours, &nodes, "?durable=1&timeout=300ms", &options);
+    server_pause(nodes.servers[0]);
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    server_pause(nodes.servers[1]);
+    WAIT_UNTIL(on_lost != NULL ? atomic_load(&lost) : pawl_lock_remaining_ms(ours.lock) == 0, 5000);
+    const pawl_status status = pawl_lock_release(ours.lock);
+    assert_true(status == PAWL_LOST || (on_lost == NULL && status == PAWL_UNAVAILABLE));
+    assert_says(0, "no answer");
+}
+
+static void a_loss_names_who_did_not_answer(void **state)
+{
+    (void)state;
+    lose_with_one_that_hangs(NULL);
+}
+
+static void a_loss_that_was_told_names_who_did_not_answer(void **state)
+{
+    (void)state;
+    lose_with_one_that_hangs(tell_lost);
+}
+
 /* ===== The 2X + 1 rule ===== */
 
 static void survives(size_t count, size_t failures)
@@ -528,6 +576,8 @@ int main(int argc, char *argv[])
         TEST(one_hangs_while_it_is_released),
         TEST(a_majority_hangs_while_it_is_held),
         TEST(it_is_lost_while_it_is_extended),
+        TEST(a_loss_names_who_did_not_answer),
+        TEST(a_loss_that_was_told_names_who_did_not_answer),
         TEST(fewer_than_a_majority_answer),
         TEST(a_grant_that_comes_too_late),
         TEST(a_limit_is_kept),
