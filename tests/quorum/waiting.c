@@ -69,7 +69,7 @@ static void behind_one_that_waits(void **state)
     options.owner = PAWL_OWNER_HANDLE;
     party_open(&theirs, &nodes, NULL, NULL);
     party_open(&ours, &nodes, NULL, &options);
-    assert_ok(pawl_lock_acquire(theirs.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(theirs.lock, 5000));
     assert_ok(pawl_lock_acquire_async(ours.lock, PAWL_FOREVER, note_done, &forever));
     assert_ok(pawl_lock_acquire_async(ours.lock, PAWL_TRY, note_done, &again));
     assert_ok(pawl_lock_release_async(ours.lock, note_done, &released));
@@ -93,7 +93,7 @@ static void a_release_ends_no_later_hold(void **state)
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     options.owner = PAWL_OWNER_HANDLE;
     party_open(&ours, &nodes, NULL, &options);
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(ours.lock, 5000));
     server_pause(nodes.servers[0]);
     server_pause(nodes.servers[1]);
     assert_ok(pawl_lock_release_async(ours.lock, note_done, &first));
@@ -123,7 +123,7 @@ static void asynchronous_reentry(void **state)
     assert_ok(pawl_lock_release_async(ours.lock, note_sentence, &sentence));
     WAIT_UNTIL(atomic_load(&sentence.noted), 2000);
     assert_non_null(strstr(sentence.text, "does not hold it"));
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(ours.lock, 5000));
     assert_ok(pawl_lock_acquire_async(ours.lock, PAWL_TRY, note_done, &entered));
     assert_ok(pawl_lock_release_async(ours.lock, note_done, &left[0]));
     assert_ok(pawl_lock_release_async(ours.lock, note_done, &left[1]));
@@ -231,7 +231,7 @@ static void closing_clients_ends_waits(void **state)
     static struct caller waiters[3];
     party_open(&theirs, &nodes, NULL, NULL);
     party_open(&ours, &nodes, NULL, NULL);
-    assert_ok(pawl_lock_acquire(theirs.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(theirs.lock, 5000));
     for (int i = 0; i < 3; i++) {
         start_caller(&waiters[i], i < 2 ? PAWL_FOREVER : 60000);
     }
@@ -262,7 +262,7 @@ static void closing_clients_ends_waits_for_ourselves(void **state)
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     options.lease_ms = 3000;
     party_open(&ours, &nodes, NULL, &options);
-    assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
+    assert_ok(pawl_lock_acquire(ours.lock, 5000));
     start_caller(&waiter, PAWL_FOREVER);
     nap_ms(100);
     assert_ok(pawl_client_close(ours.clients[0]));
