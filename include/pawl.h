@@ -269,9 +269,9 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
  * left. Or, at once: the name is something else at so many that no majority is left.
  * PAWL_INVALID: two lazy clients lead to the same server, which has one vote. on_risk and on_lost
  * are about the majority. A hold that stands on fewer servers than it has is told by the log of
- * each missing one's client, once for each outage. Callbacks run on a thread of this lock, whatever the clients'
- * options say. The clients stay the caller's, and should be closed after the lock. WAITS: connect
- * timeout + timeout, for each server. */
+ * each missing one's client, once for each outage. Callbacks run on a thread of this lock, whatever
+ * the clients' options say. The clients stay the caller's, and should be closed after the lock.
+ * WAITS: connect timeout + timeout, for each server. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_quorum(pawl_client *const clients[], size_t count,
     const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
 

@@ -165,8 +165,8 @@ static bool is_holder_known(const struct run_keeper *keeper, const pawl_entry *e
 static bool is_own(const struct run_keeper *keeper, const pawl_entry *entry)
 {
     const char *owner = getenv("PAWL_OWNER");
-    return is_own_name(keeper) &&
-           (!is_holder_known(keeper, entry) || strncmp(entry->holder, owner, strlen(owner)) == 0);
+    return is_own_name(keeper) && (owner == NULL || !is_holder_known(keeper, entry) ||
+                                      strncmp(entry->holder, owner, strlen(owner)) == 0);
 }
 
 /* What is said of a lock that was not had. */
