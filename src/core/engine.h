@@ -219,6 +219,10 @@ struct pawl__host {
     /* Something worth knowing; `message` is copied. Never contains secrets. */
     void (*log)(struct pawl__host *host, pawl_log_level level, const char *message);
 
+    /* Does anybody hold something, or wait for it? Then a connection that broke has to come back
+     * before it is needed. NULL: yes. */
+    bool (*busy)(struct pawl__host *host);
+
     /* Is the client being closed? A list that takes long ends then. NULL: no. */
     bool (*closing)(struct pawl__host *host);
 };
