@@ -337,9 +337,9 @@ struct pawl__engine {
     void (*hear)(void *self);
 
     /* The keeper's part, for times when nobody drives. poll() fills at most PAWL__POLL_MAX entries
-     * with what nobody else reads at the moment, lowers *due_us to the engine's next timer, and
-     * answers the count; pump() then reads without blocking what is ready and serves timers. NULL:
-     * nothing to do. */
+     * with what nobody else reads at the moment, or whose end alone is to be seen, lowers *due_us
+     * to the engine's next timer, and answers the count; pump() then reads without blocking what is
+     * ready and serves timers. NULL: nothing to do. */
     size_t (*poll)(void *self, struct pollfd *fds, int64_t *due_us);
     void (*pump)(void *self, const struct pollfd *fds, size_t count);
 
