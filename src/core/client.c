@@ -126,6 +126,7 @@ static void on_reconnected(struct pawl__host *host)
     pawl__client_lock(client);
     pawl__machine_reconnected(&client->machine, pawl__now_us());
     pawl__client_unlock(client, false);
+    pawl__keeper_look(client);
 }
 
 static void on_attend(struct pawl__host *host)
@@ -219,6 +220,7 @@ static bool init_parts(struct pawl_client *client, const pawl_client_options *op
     host->reconnected = on_reconnected;
     host->attend = on_attend;
     host->log = on_log;
+    host->busy = pawl__keeper_busy;
     host->closing = on_closing;
     client->forks = pawl__fork_count();
     client->machine.engine = client->engine;

@@ -214,7 +214,9 @@ void pawl__call_cancel(struct pawl_lock *lock);
 /* keeper.c */
 bool pawl__keeper_init(struct pawl__keeper *keeper);
 void pawl__keeper_attend(struct pawl_client *client); /* the engine has something for it to do */
-void pawl__keeper_kick(struct pawl_client *client);   /* starts it if need be */
+void pawl__keeper_look(struct pawl_client *client); /* there is something new to poll, if it runs */
+bool pawl__keeper_busy(struct pawl__host *host);    /* as in engine.h */
+void pawl__keeper_kick(struct pawl_client *client); /* starts it if need be */
 bool pawl__keeper_wanted(struct pawl_client *client); /* mutex held */
 void pawl__keeper_stop(struct pawl_client *client);
 

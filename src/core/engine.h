@@ -219,6 +219,10 @@ struct pawl__host {
     /* Something worth knowing; `message` is copied. Never contains secrets. */
     void (*log)(struct pawl__host *host, pawl_log_level level, const char *message);
 
+    /* Does anybody hold something, or wait for it? Then a connection that broke has to come back
+     * before it is needed. NULL: yes. */
+    bool (*busy)(struct pawl__host *host);
+
     /* Is the client being closed? A list that takes long ends then. NULL: no. */
     bool (*closing)(struct pawl__host *host);
 };
@@ -333,9 +337,9 @@ struct pawl__engine {
     void (*hear)(void *self);
 
     /* The keeper's part, for times when nobody drives. poll() fills at most PAWL__POLL_MAX entries
-     * with what nobody else reads at the moment, lowers *due_us to the engine's next timer, and
-     * answers the count; pump() then reads without blocking what is ready and serves timers. NULL:
-     * nothing to do. */
+     * with what nobody else reads at the moment, or whose end alone is to be seen, lowers *due_us
+     * to the engine's next timer, and answers the count; pump() then reads without blocking what is
+     * ready and serves timers. NULL: nothing to do. */
     size_t (*poll)(void *self, struct pollfd *fds, int64_t *due_us);
     void (*pump)(void *self, const struct pollfd *fds, size_t count);
 

@@ -133,6 +133,26 @@ void pawl__keeper_attend(struct pawl_client *client)
     }
 }
 
+void pawl__keeper_look(struct pawl_client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+    const bool started = client->keeper.started;
+    pthread_mutex_unlock(&client->mutex);
+    if (started) {
+        pawl__keeper_attend(client);
+    }
+}
+
+/* What is held has a timer, for its renewal or its end, and so has what is waited for. */
+bool pawl__keeper_busy(struct pawl__host *host)
+{
+    struct pawl_client *client = PAWL__CONTAINER(host, struct pawl_client, host);
+    pthread_mutex_lock(&client->mutex);
+    const bool busy = pawl__machine_due(&client->machine) != PAWL__NEVER;
+    pthread_mutex_unlock(&client->mutex);
+    return busy;
+}
+
 void pawl__keeper_kick(struct pawl_client *client)
 {
     struct pawl__keeper *keeper = &client->keeper;

@@ -145,6 +145,20 @@ def frozen_server_and_a_stopped_front(scene):
 
 
 @case("redis")
+def forgetful_server_is_found_out_long_before_the_next_renewal(scene):
+    run = scene.shell("--lease", "60", "--grace", "0.3", DEAF_TREE)
+    scene.stage.server.kill()
+    scene.stage.server.wait()
+    scene.stage.start_server()
+    back_at = boottime()
+    expect(run.status(), 76, "exit status")
+    if boottime() - back_at > 5:  # a pause, the grace; the renewal would be due after 20
+        raise AssertionError(f"it went on for {boottime() - back_at:.2f} s")
+    expect("lost" in run.said(), True, f"a sentence: {run.said()}")
+    expect(scene.commands(), [], "left running")
+
+
+@case("redis")
 def short_outages_do_no_harm(scene):
     run = scene.shell("--lease", "6", READY + "until [ -e stop ]; do sleep 0.01; done; exit 4")
     frozen_at = scene.freeze()

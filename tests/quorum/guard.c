@@ -271,7 +271,7 @@ static void a_durable_server_with_a_new_disk_waits(void **state)
     }
     party_open(&theirs, &nodes, "", &options);
     assert_status(pawl_lock_acquire(theirs.lock, PAWL_TRY), PAWL_REFUSED);
-    assert_int_equal(nodes_holding(&nodes), 1);
+    assert_in_range(nodes_holding(&nodes), 0, 1); /* ours gives up its rest when it has noticed */
     for (int i = 1; i < 3; i++) { /* again, and with the same disk: the note is not old enough */
         server_restart(nodes.servers[i], true);
     }

@@ -285,12 +285,12 @@ static void *finish_in_thread(void *arg)
     return NULL;
 }
 
-/* The keeper is asked to read while nobody sits. */
+/* Others are asked to read while nobody sits. */
 static bool somebody_sits(void)
 {
     struct pollfd fds[PAWL__POLL_MAX];
     int64_t due_us = PAWL__NEVER;
-    return pawl__engine_redis.poll(side.self, fds, &due_us) == 0;
+    return pawl__engine_redis.glance(side.self, fds, &due_us) == 0;
 }
 
 /* One thread has read our answer, has got up and has not told us yet. When we sit down, with

@@ -19,6 +19,9 @@ enum {
     IDLE_US = 1000 * US_PER_MS, /* after so long look whether the server is still there */
     LOOKS_MAX = 4,              /* receives that this may take */
     SENTENCE_SIZE = 256,
+    TRIM_US = 100 * US_PER_MS,           /* so long memory is kept that a rush has needed, */
+    OUT_KEPT_SIZE = 8 << 10,             /* beyond so many bytes for commands; */
+    OUT_COMMON_SIZE = 2 * OUT_KEPT_SIZE, /* the texts of scripts need so many without a rush */
 };
 
 static const char closed_sentence[] = "the client was closed before it was sent";
@@ -196,6 +199,7 @@ bool pawl__conn_takes_commands(const struct pawl__conn *conn)
 PAWL__RARE static void queue_all(
     struct pawl__conn *conn, struct pawl__op *ops, struct pawl__effects *effects)
 {
+    conn->persist = conn->persist || conn->was_ready; /* it was given up for want of use */
     while (ops != NULL && !pawl__conn_takes_commands(conn)) {
         struct pawl__op *op = ops;
         ops = op->next;
@@ -261,7 +265,11 @@ void pawl__conn_lose(struct pawl__conn *conn, int64_t now_us, pawl_status status
         conn->doubt.open = true;
         conn->doubt.older = older;
     }
+    pawl__stream_shutdown(&conn->link.stream);
     pawl__link_drop(&conn->link, now_us);
+    effects->attend = effects->attend || conn->watched;
+    conn->watched = false;
+    conn->ended = false;
     conn->stuck = false;
     conn->strays = false;
     conn->retiring = false;
@@ -475,6 +483,24 @@ void pawl__conn_hear(struct pawl__conn *conn)
     find_carer(conn, pawl__slots_due(&conn->slots), false, &effects);
     pthread_mutex_unlock(&conn->mutex);
     pawl__effects_deliver(&effects, conn->host);
+}
+
+/* ===== Memory ===== */
+
+int64_t pawl__conn_trim(struct pawl__conn *conn)
+{
+    if (!pawl__slots_spacious(&conn->slots) && conn->link.out.capacity <= OUT_COMMON_SIZE) {
+        return PAWL__NEVER;
+    }
+    const int64_t now_us = pawl__now_us();
+    if (conn->trim_us == 0) {
+        conn->trim_us = now_us + TRIM_US;
+    } else if (now_us >= conn->trim_us) {
+        pawl__slots_trim(&conn->slots);
+        pawl__buffer_trim(&conn->link.out, OUT_KEPT_SIZE);
+        conn->trim_us = 0;
+    }
+    return conn->trim_us != 0 ? conn->trim_us : PAWL__NEVER;
 }
 
 /* ===== The end ===== */

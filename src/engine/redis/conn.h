@@ -32,7 +32,15 @@
  * connection is busy the keeper promises to look every half timeout (keeper_us), and while it has
  * promised, the leader sleeps without one: the keeper sees it asleep before its oldest reply is
  * overdue, comes back when it is, and ends the connection. Without a promise (no keeper yet, or no
- * thread to be had) and for waits that end earlier there is a timer. */
+ * thread to be had) and for waits that end earlier there is a timer.
+ *
+ * A connection that nobody reads may end, and with it what is held if the server was restarted. So
+ * the keeper, once it runs, always polls a READY connection for its end, and only for that: what
+ * arrives does not wake it. If something is held or waited for it connects again at once, and the
+ * core verifies; else the connection stays down until somebody asks. Who gives a connection up
+ * shuts it down first, for as long as a descriptor is polled, close() alone does not end the
+ * connection, and calls the keeper, whose number may be somebody else's descriptor next. When there
+ * is a new connection the core calls it again. */
 #ifndef PAWL_ENGINE_REDIS_CONN_H
 #define PAWL_ENGINE_REDIS_CONN_H
 
@@ -63,6 +71,8 @@ struct pawl__conn {
     bool stopped;         /* nothing is accepted any more */
     bool unbounded;       /* who sits, sleeps without a timer: the keeper has to end that */
     bool overdue;         /* the connection was shut down because a reply is */
+    bool watched;         /* the keeper polls it for its end, */
+    bool ended;           /* and has seen that while somebody sat: it looks again */
     _Atomic bool handing; /* who sat has got up, and is still telling the host */
     struct pawl__seat seat;
     struct pawl__waiter *poller; /* who sits, while it polls and may be nudged */
@@ -111,7 +121,7 @@ void pawl__conn_ask(struct pawl__conn *conn, struct pawl__op *ops, struct pawl__
     int64_t deadline_us);
 void pawl__conn_hear(struct pawl__conn *conn);
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
-void pawl__conn_pump(struct pawl__conn *conn);
+void pawl__conn_pump(struct pawl__conn *conn, bool ended); /* it may have: look, even if idle */
 size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us);
 
 /* As in engine.h: what the last greeting said. False: there was none that told. */
@@ -161,6 +171,10 @@ void pawl__conn_lose(struct pawl__conn *conn, int64_t now_us, pawl_status status
 /* End what was kept beyond its deadline; when the next one ends. */
 void pawl__conn_expire(struct pawl__conn *conn, int64_t now_us, struct pawl__effects *effects);
 int64_t pawl__conn_pending_due(const struct pawl__conn *conn);
+
+/* What a thousand callers have needed who asked at once is not kept for all time, nor given back at
+ * once, for they may go on like that. The answer is when to look again. */
+int64_t pawl__conn_trim(struct pawl__conn *conn);
 
 /* Is there something to do that needs a driver or the keeper? */
 bool pawl__conn_needs_care(const struct pawl__conn *conn);

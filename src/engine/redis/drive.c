@@ -29,10 +29,8 @@ enum {
     RESERVED_US = 100,        /* so long the seat is kept for who was called */
     LATE_US = 20 * US_PER_MS, /* who sits judges its replies itself unless it sleeps longer */
     BUSY = 64,                /* so many exchanges make it worth the keeper's while to look */
-    GUARDED_US_MIN = 100 * US_PER_MS,    /* the shortest timeout with which it does */
-    TRIM_US = 100 * US_PER_MS,           /* so long memory is kept that a rush has needed, */
-    OUT_KEPT_SIZE = 8 << 10,             /* beyond so many bytes for commands; */
-    OUT_COMMON_SIZE = 2 * OUT_KEPT_SIZE, /* the texts of scripts need so many without a rush */
+    GUARDED_US_MIN = 100 * US_PER_MS, /* the shortest timeout with which it does */
+    ENDED_US = 10 * US_PER_MS,        /* who sits is given so long to see the end */
 };
 
 /* ===== Seats ===== */
@@ -510,36 +508,34 @@ size_t pawl__conn_glance(struct pawl__conn *conn, struct pollfd *fds, int64_t *d
     return count;
 }
 
-/* What a thousand callers have needed who asked at once is not kept for all time, nor given back at
- * once, for they may go on like that. The answer is when to look again. Mutex held. */
-static int64_t trim(struct pawl__conn *conn)
+/* Have the keeper woken by the end of a READY connection, and by nothing else. Who sits sees the
+ * end, too, and may need a moment. Mutex held. */
+static size_t poll_for_end(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
 {
-    if (!pawl__slots_spacious(&conn->slots) && conn->link.out.capacity <= OUT_COMMON_SIZE) {
-        return PAWL__NEVER;
+    if (conn->ended) {
+        *due_us = pawl__min64(*due_us, pawl__now_us() + ENDED_US);
+        return 0;
     }
-    const int64_t now_us = pawl__now_us();
-    if (conn->trim_us == 0) {
-        conn->trim_us = now_us + TRIM_US;
-    } else if (now_us >= conn->trim_us) {
-        pawl__slots_trim(&conn->slots);
-        pawl__buffer_trim(&conn->link.out, OUT_KEPT_SIZE);
-        conn->trim_us = 0;
-    }
-    return conn->trim_us != 0 ? conn->trim_us : PAWL__NEVER;
+    conn->watched = true;
+    fds[0] = (struct pollfd){conn->link.stream.fd, POLLRDHUP, 0};
+    return 1;
 }
 
 size_t pawl__conn_poll(struct pawl__conn *conn, struct pollfd *fds, int64_t *due_us)
 {
     size_t count = 0;
     pthread_mutex_lock(&conn->mutex);
-    *due_us = pawl__min64(*due_us, trim(conn));
+    *due_us = pawl__min64(*due_us, pawl__conn_trim(conn));
     const bool ready = conn->link.state == PAWL__LINK_READY;
     *due_us = pawl__min64(*due_us, promise_look(conn));
     if (pawl__conn_needs_care(conn) && !conn->seat.taken) {
         count = poll_unseated(conn, fds, due_us);
-    } else if (ready && conn->asleep &&
-               conn->asleep_us > pawl__later(pawl__slots_due(&conn->slots), LATE_US)) {
-        *due_us = pawl__min64(*due_us, pawl__slots_due(&conn->slots));
+    } else if (ready) {
+        const int64_t reply_us = pawl__slots_due(&conn->slots);
+        if (conn->asleep && conn->asleep_us > pawl__later(reply_us, LATE_US)) {
+            *due_us = pawl__min64(*due_us, reply_us);
+        }
+        count = poll_for_end(conn, fds, due_us);
     }
     pthread_mutex_unlock(&conn->mutex);
     return count;
@@ -555,16 +551,35 @@ static void pump_once(struct pawl__conn *conn, struct pawl__effects *effects)
     }
 }
 
-void pawl__conn_pump(struct pawl__conn *conn)
+/* The same for a connection that may have ended. If nobody cares, it stays down. */
+PAWL__RARE static void pump_ended(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    struct pawl__host *host = conn->host;
+    conn->ended = false;
+    pthread_mutex_unlock(&conn->mutex);
+    const bool busy = host->busy == NULL || host->busy(host);
+    pthread_mutex_lock(&conn->mutex);
+    pump_once(conn, effects);
+    if (conn->link.state == PAWL__LINK_DOWN && !busy && effects->ops == NULL) {
+        conn->persist = conn->pending != NULL;
+    }
+}
+
+void pawl__conn_pump(struct pawl__conn *conn, bool ended)
 {
     struct pawl__effects effects;
     pawl__effects_init(&effects);
     pthread_mutex_lock(&conn->mutex);
+    conn->ended = conn->link.state == PAWL__LINK_READY && (conn->ended || ended);
     if (conn->seat.taken) {
         wake_for_overdue(conn);
-    } else if (pawl__conn_needs_care(conn)) {
+    } else if (conn->ended || pawl__conn_needs_care(conn)) {
         conn->seat.taken = true;
-        pump_once(conn, &effects);
+        if (conn->ended) {
+            pump_ended(conn, &effects);
+        } else {
+            pump_once(conn, &effects);
+        }
         deliver(conn, &effects);
         pawl__effects_init(&effects);
         pawl__conn_get_up(conn, &effects);

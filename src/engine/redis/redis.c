@@ -157,13 +157,16 @@ static size_t redis_poll(void *self, struct pollfd *fds, int64_t *due_us)
     return count + pawl__push_poll(&redis->push, fds + count, due_us);
 }
 
-/* What is ready is tried, not looked up: a descriptor may have changed since it was polled. */
+/* What is ready is tried, not looked up: a descriptor may have changed since it was polled. But an
+ * idle connection is only tried if what was polled for its end says something. */
 static void redis_pump(void *self, const struct pollfd *fds, size_t count)
 {
     struct redis *redis = self;
-    (void)fds;
-    (void)count;
-    pawl__conn_pump(&redis->conn);
+    bool ended = false;
+    for (size_t i = 0; i < count; i++) {
+        ended = ended || (fds[i].events == POLLRDHUP && fds[i].revents != 0);
+    }
+    pawl__conn_pump(&redis->conn, ended);
     pawl__push_pump(&redis->push);
 }
 
@@ -176,7 +179,7 @@ static size_t redis_glance(void *self, struct pollfd *fds, int64_t *due_us)
 static void redis_gather(void *self)
 {
     struct redis *redis = self;
-    pawl__conn_pump(&redis->conn);
+    pawl__conn_pump(&redis->conn, false);
 }
 
 static void redis_where(void *self, char *out, size_t size)
