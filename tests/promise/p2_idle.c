@@ -71,7 +71,7 @@ static void a_fixed_lease_is_only_looked_at(void **state)
     kill_and_await(server);
     assert_true(server_integer(server, "PTTL fixed") <= 20000);
     assert_int_equal(server_integer(server, "DEL fixed"), 1);
-    kill_and_await(server);
+    server_kill_clients(server, "normal"); /* who has just found out needs no connection any more */
     WAIT_UNTIL(atomic_load(&losses.count) == 1, BACK_MS * SLOWNESS);
     ASSERT_STATUS(PAWL_LOST, pawl_lock_release(lock));
     pawl_lock_close(lock);
@@ -104,7 +104,7 @@ static void permits_are_asked_about_too(void **state)
     kill_and_await(server);
     assert_int_equal(atomic_load(&losses.count), 0);
     assert_true(server_answers(server, "OK", "FLUSHALL"));
-    kill_and_await(server);
+    server_kill_clients(server, "normal");
     WAIT_UNTIL(atomic_load(&losses.count) == 1, BACK_MS * SLOWNESS);
     ASSERT_OK(pawl_semaphore_close(semaphore));
     ASSERT_OK(close_client(client));
