@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the answers are waited for: of one server that decides whether it is there. */
+/* So long answers are waited for: of several servers, and of one. */
 enum { MOMENT_US = 250 * US_PER_MS, MOMENT_OF_ONE_US = 500 * US_PER_MS };
 
 /* One server; guarded by the mutex, but for `entry` and `status` while it is asked. */
@@ -23,9 +23,18 @@ struct witness {
     int64_t asked_us; /* since then */
     bool answered;    /* since the last look began: the rest is known */
     pawl_status status;
-    bool data;                   /* the name is none of a lock there */
-    char trouble[RUN_TEXT_SIZE]; /* "": none */
+    bool data; /* the name is none of a lock there */
     pawl_entry entry;
+};
+
+/* Whether the only server is there. A look makes a connection of its own, for which the way may be
+ * long and the server may have no room; the lock's connection is what counts. */
+struct pulse {
+    pawl_lock *lock; /* NULL: there are several servers, or none */
+    bool asked;      /* a thread is with it, */
+    int64_t asked_us;
+    bool answered;
+    char trouble[RUN_TEXT_SIZE]; /* "": none */
 };
 
 struct run_asking {
@@ -33,10 +42,12 @@ struct run_asking {
     size_t count;
     pthread_mutex_t mutex;
     pthread_cond_t answer;
+    struct pulse pulse;
     struct witness witnesses[];
 };
 
-struct run_asking *run_asking_new(pawl_client *const clients[], size_t count, const char *name)
+struct run_asking *run_asking_new(
+    pawl_client *const clients[], size_t count, const char *name, pawl_lock *pulse)
 {
     struct run_asking *asking = calloc(1, sizeof *asking + count * sizeof asking->witnesses[0]);
     pthread_condattr_t attributes;
@@ -45,6 +56,7 @@ struct run_asking *run_asking_new(pawl_client *const clients[], size_t count, co
     }
     asking->name = name;
     asking->count = count;
+    asking->pulse.lock = pulse;
     pthread_mutex_init(&asking->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -65,8 +77,6 @@ static void *look(void *arg)
     witness->entry.size = sizeof witness->entry;
     witness->status = pawl_client_look(witness->client, asking->name, &witness->entry);
     witness->data = cli_exit_for(witness->status, pawl_last_error()) == CLI_DATA;
-    snprintf(witness->trouble, sizeof witness->trouble, "%s",
-        cli_passes(witness->status, pawl_last_error()) ? pawl_last_error() : "");
     pthread_mutex_lock(&asking->mutex);
     witness->asked = false;
     witness->answered = true;
@@ -75,15 +85,50 @@ static void *look(void *arg)
     return NULL;
 }
 
+static void *feel(void *arg)
+{
+    struct run_asking *asking = arg;
+    struct pulse *pulse = &asking->pulse;
+    pawl_lock_info info = {.size = sizeof info};
+    const pawl_status status = pawl_lock_inspect(pulse->lock, &info);
+    pthread_mutex_lock(&asking->mutex);
+    snprintf(pulse->trouble, sizeof pulse->trouble, "%s",
+        cli_passes(status, pawl_last_error()) ? pawl_last_error() : "");
+    pulse->asked = false;
+    pulse->answered = true;
+    pthread_cond_signal(&asking->answer);
+    pthread_mutex_unlock(&asking->mutex);
+    return NULL;
+}
+
+static bool start(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+    const bool started = pthread_create(&thread, NULL, run, arg) == 0;
+    if (started) {
+        pthread_detach(thread);
+    }
+    return started;
+}
+
 /* Mutex held. */
 static void ask(struct witness *witness)
 {
-    pthread_t thread;
     witness->answered = false;
-    if (!witness->asked && pthread_create(&thread, NULL, look, witness) == 0) {
-        pthread_detach(thread);
+    if (!witness->asked && start(look, witness)) {
         witness->asked = true;
         witness->asked_us = run_now_us();
+    }
+}
+
+/* Mutex held. */
+static void ask_pulse(struct run_asking *asking)
+{
+    struct pulse *pulse = &asking->pulse;
+    pulse->answered = false;
+    if (pulse->lock != NULL && !pulse->asked && start(feel, asking)) {
+        pulse->asked = true;
+        pulse->asked_us = run_now_us();
     }
 }
 
@@ -140,7 +185,7 @@ static bool is_anybody_asked(const struct run_asking *asking)
 /* When the last of the questions that are out has had its moment. */
 static int64_t moment_end_us(const struct run_asking *asking)
 {
-    int64_t asked_us = 0;
+    int64_t asked_us = asking->pulse.asked ? asking->pulse.asked_us : 0;
     for (size_t i = 0; i < asking->count; i++) {
         const struct witness *witness = &asking->witnesses[i];
         asked_us = witness->asked && witness->asked_us > asked_us ? witness->asked_us : asked_us;
@@ -160,36 +205,43 @@ static struct timespec monotonic_of(int64_t until_us)
     return end;
 }
 
-/* Of one server: why it has said nothing, or that it is still too early to say so. */
-static void find_trouble(const struct run_asking *asking, int64_t end_us, struct run_view *view)
+/* Why the only server has said nothing. */
+static void find_trouble(const struct run_asking *asking, struct run_view *view)
 {
-    const struct witness *witness = &asking->witnesses[0];
+    const struct pulse *pulse = &asking->pulse;
     view->trouble[0] = '\0';
-    if (asking->count == 1 && witness->answered) {
-        snprintf(view->trouble, sizeof view->trouble, "%s", witness->trouble);
-    } else if (asking->count == 1 && run_now_us() >= end_us) {
+    if (pulse->answered) {
+        snprintf(view->trouble, sizeof view->trouble, "%s", pulse->trouble);
+    } else if (pulse->asked && run_now_us() >= pulse->asked_us + MOMENT_OF_ONE_US) {
         snprintf(view->trouble, sizeof view->trouble, "no answer within %d ms",
             MOMENT_OF_ONE_US / US_PER_MS);
     }
 }
 
-void run_asking_look(struct run_asking *asking, int64_t until_us, struct run_view *view_out)
+/* All that can be known is. */
+static bool is_seen(const struct run_asking *asking)
+{
+    const struct pulse *pulse = &asking->pulse;
+    const bool known = find_holder(asking) != NULL || is_data(asking) || !is_anybody_asked(asking);
+    return !pulse->asked && (known || pulse->trouble[0] != '\0');
+}
+
+void run_asking_look(
+    struct run_asking *asking, bool whole, int64_t until_us, struct run_view *view_out)
 {
     int late = 0;
     pthread_mutex_lock(&asking->mutex);
-    for (size_t i = 0; i < asking->count; i++) {
+    ask_pulse(asking);
+    for (size_t i = 0; whole && i < asking->count; i++) {
         ask(&asking->witnesses[i]);
     }
-    const int64_t end_us = moment_end_us(asking);
-    const struct timespec end = monotonic_of(run_min(end_us, until_us));
-    view_out->entry = NULL;
-    while (view_out->entry == NULL && !is_data(asking) && is_anybody_asked(asking) &&
-           late != ETIMEDOUT) {
+    const struct timespec end = monotonic_of(run_min(moment_end_us(asking), until_us));
+    while (!is_seen(asking) && late != ETIMEDOUT) {
         late = pthread_cond_timedwait(&asking->answer, &asking->mutex, &end);
-        view_out->entry = find_holder(asking);
     }
+    view_out->entry = find_holder(asking);
     view_out->data = is_data(asking);
-    find_trouble(asking, end_us, view_out);
+    find_trouble(asking, view_out);
     pthread_mutex_unlock(&asking->mutex);
 }
 
@@ -199,7 +251,7 @@ void run_asking_end(struct run_asking *asking)
         return;
     }
     pthread_mutex_lock(&asking->mutex);
-    while (is_anybody_asked(asking)) {
+    while (asking->pulse.asked || is_anybody_asked(asking)) {
         pthread_cond_wait(&asking->answer, &asking->mutex);
     }
     pthread_mutex_unlock(&asking->mutex);

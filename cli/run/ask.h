@@ -20,11 +20,16 @@ struct run_view {
     char trouble[RUN_TEXT_SIZE]; /* or the only server did not answer; "": it did */
 };
 
-/* NULL: no memory. The clients and the name have to stay until run_asking_end(). */
-struct run_asking *run_asking_new(pawl_client *const clients[], size_t count, const char *name);
+/* NULL: no memory. The clients, the name and the lock have to stay until run_asking_end(). `pulse`:
+ * the lock of the only server, by which it is known whether that is there; NULL: nobody wants to
+ * know. */
+struct run_asking *run_asking_new(
+    pawl_client *const clients[], size_t count, const char *name, pawl_lock *pulse);
 
-/* What a majority says, if as many answer in a moment, and by then. */
-void run_asking_look(struct run_asking *asking, int64_t until_us, struct run_view *view_out);
+/* What a majority says, if as many answer in a moment, and by then. Not `whole`: only whether the
+ * only server is there, which costs it next to nothing. */
+void run_asking_look(
+    struct run_asking *asking, bool whole, int64_t until_us, struct run_view *view_out);
 
 /* Wait until nobody is with a client any more. NULL is fine. */
 void run_asking_end(struct run_asking *asking);

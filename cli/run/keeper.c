@@ -210,7 +210,10 @@ static void obtain(struct run_keeper *keeper)
     for (;;) {
         const pawl_status status = run_wait(keeper);
         if (keeper->done || keeper->front_gone) {
-            run_grip_close(&keeper->grip); /* also releases */
+            if (status == PAWL_OK) { /* before anybody is waited for */
+                run_grip_release(&keeper->grip);
+            }
+            run_grip_close(&keeper->grip);
             _exit(0);
         }
         if (keeper->pausing) {

@@ -11,17 +11,20 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-enum { GRACE_US = 50 * US_PER_MS }; /* for those behind a majority, at least */
+enum {
+    GRACE_US = 50 * US_PER_MS,      /* for those behind a majority, at least */
+    SAME_OUTAGE_US = 10 * US_PER_S, /* that was told already */
+};
 
 /* One server. Guarded by the meeting's mutex but for what does not change, down to `url`. */
 struct guest {
     struct run_meeting *meeting;
     char shown[CLI_QUOTE_SIZE]; /* its URL without secrets and parameters */
     char *url;
-    bool came;      /* the rest is known, */
-    bool dismissed; /* or it goes on without it; `why` may become known later */
-    bool told;      /* that it is away, */
-    bool recalled;  /* and the library may say so only of another outage */
+    bool came;       /* the rest is known, */
+    bool dismissed;  /* or it goes on without it; `why` may become known later */
+    bool told;       /* that it is away, */
+    int64_t told_us; /* at that time: what the library says soon after is the same outage */
     pawl_client *client;
     pawl_status status;
     char why[RUN_TEXT_SIZE];
@@ -50,9 +53,9 @@ static void on_log(pawl_log_level level, const char *message, void *arg)
     bool said = false;
     if (strstr(message, " stands on ") != NULL) {
         pthread_mutex_lock(&meeting->mutex);
-        said = meeting->run->quiet || (guest->told && !guest->recalled);
+        said =
+            meeting->run->quiet || (guest->told && run_now_us() - guest->told_us < SAME_OUTAGE_US);
         guest->told = true;
-        guest->recalled = true;
         pthread_mutex_unlock(&meeting->mutex);
     }
     if (!said) {
@@ -83,6 +86,7 @@ static void tell_absence(struct guest *guest)
         return;
     }
     guest->told = true;
+    guest->told_us = run_now_us();
     snprintf(text, sizeof text, "%s: %.*s; going on with %zu of %zu servers", guest->shown,
         RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, guest->why, meeting->opened,
         meeting->run->server_count);

@@ -79,16 +79,24 @@ static void describe(
 }
 
 /* Permits are nobody's. */
-static void look(struct run_keeper *keeper, int64_t until_us, struct run_view *view_out)
+static void look_how(
+    struct run_keeper *keeper, bool whole, int64_t until_us, struct run_view *view_out)
 {
     struct run_grip *grip = &keeper->grip;
+    const bool one_server = keeper->options->server_count == 0 && !grip->in_files;
     if (grip->asking == NULL && grip->semaphore == NULL) {
-        grip->asking = run_asking_new(grip->clients, grip->client_count, keeper->options->name);
+        grip->asking = run_asking_new(grip->clients, grip->client_count, keeper->options->name,
+            one_server ? grip->lock : NULL);
     }
     *view_out = (struct run_view){.entry = NULL};
     if (grip->asking != NULL) {
-        run_asking_look(grip->asking, until_us, view_out);
+        run_asking_look(grip->asking, whole, until_us, view_out);
     }
+}
+
+static void look(struct run_keeper *keeper, int64_t until_us, struct run_view *view_out)
+{
+    look_how(keeper, true, until_us, view_out);
 }
 
 /* Is it somebody's data that is in the way, as a hash of other fields? The scripts that acquire
@@ -226,7 +234,7 @@ static void tell_trouble(struct run_keeper *keeper, const char *trouble, bool fi
         tell_outage(keeper, trouble);
         return;
     }
-    look(keeper, keeper->wait_end_us, &view);
+    look_how(keeper, first, keeper->wait_end_us, &view);
     tell_outage(keeper, view.trouble);
     if (first) {
         tell_data(keeper, &view);
@@ -317,12 +325,13 @@ static pawl_status try_and_wait(struct run_keeper *keeper)
 static pawl_status judge_busy(struct run_keeper *keeper)
 {
     struct run_grip *grip = &keeper->grip;
-    const bool old = keeper->options->wait_ms != PAWL_TRY && keeper->options->server_count == 0;
+    const bool old = keeper->options->wait_ms != PAWL_TRY && keeper->options->server_count == 0 &&
+                     !grip->in_files;
     struct run_view view;
-    if (keeper->options->quiet && (!old || grip->in_files)) {
+    if (keeper->options->quiet && !old) {
         return PAWL_BUSY;
     }
-    look(keeper, RUN_NEVER, &view);
+    look_how(keeper, !keeper->options->quiet, RUN_NEVER, &view);
     if (old && view.trouble[0] != '\0') {
         char name[CLI_QUOTE_SIZE];
         snprintf(grip->why, sizeof grip->why,

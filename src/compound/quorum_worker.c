@@ -104,19 +104,21 @@ static int64_t next_look(const struct pawl__quorum *quorum, int64_t until_us)
     return look_us;
 }
 
-/* Why a hold has to do without this server, if that is known and was not told. */
-static void tell_missing(struct pawl__ballot *ballot, size_t standing)
+/* Why a hold has to do without this server, if that was not told. True: it is not known yet. */
+static bool tell_missing(struct pawl__ballot *ballot, size_t standing)
 {
     struct pawl__node *node = ballot->node;
+    const bool out = pawl__ballot_is_out(ballot);
+    const bool answered = !out && ballot->claims && ballot->request.status != PAWL_OK;
     node->missed++;
-    if (node->missed_told || pawl__ballot_is_out(ballot) || !ballot->claims ||
-        ballot->request.status == PAWL_OK ||
-        (ballot->request.status == PAWL_BUSY && node->missed < BUSY_LOOKS) ||
-        pawl__guard_admits(node) != PAWL__ADMITTED) { /* it is slow; or the guard tells of it */
-        return;
+    if (out || (answered && ballot->request.status == PAWL_BUSY && node->missed < BUSY_LOOKS)) {
+        return true; /* it is slow */
     }
-    node->missed_told = true;
-    pawl__quorum_warn_missing(ballot, standing, NULL);
+    if (answered && !node->missed_told && pawl__guard_admits(node) == PAWL__ADMITTED) {
+        node->missed_told = true; /* of others the guard tells */
+        pawl__quorum_warn_missing(ballot, standing, NULL);
+    }
+    return false;
 }
 
 /* It holds its part, but a renewal is overdue. */
@@ -131,9 +133,11 @@ static void tell_overdue(struct pawl__ballot *ballot, size_t standing, int64_t s
     }
 }
 
-/* The servers that a hold has to do without: each is told once, until it is well again. */
-static void look_for_missing(struct pawl__quorum *quorum, int64_t now_us)
+/* The servers that a hold has to do without: each is told once, until it is well again. True: of
+ * some it is not known yet. */
+static bool look_for_missing(struct pawl__quorum *quorum, int64_t now_us)
 {
+    bool unknown = false;
     struct pawl__node_hold holds[PAWL__QUORUM_MAX] = {{0}};
     bool held[PAWL__QUORUM_MAX];
     bool well[PAWL__QUORUM_MAX];
@@ -151,10 +155,11 @@ static void look_for_missing(struct pawl__quorum *quorum, int64_t now_us)
             quorum->nodes[i].missed_told = false;
         } else if (held[i]) {
             tell_overdue(&quorum->panel.ballots[i], standing, now_us - holds[i].proven_us);
-        } else {
-            tell_missing(&quorum->panel.ballots[i], standing);
+        } else if (tell_missing(&quorum->panel.ballots[i], standing)) {
+            unknown = true;
         }
     }
+    return unknown;
 }
 
 static void heal(struct pawl__quorum *quorum, int64_t now_us)
@@ -162,12 +167,12 @@ static void heal(struct pawl__quorum *quorum, int64_t now_us)
     if (now_us < quorum->heal_us) {
         return;
     }
-    look_for_missing(quorum, now_us);
+    const bool unknown = look_for_missing(quorum, now_us);
     const int64_t pause_us = quorum->lease_us / 10;
     quorum->heal_us = now_us + pawl__max64(pawl__min64(pause_us, HEAL_MOST_US), HEAL_LEAST_US);
     if (quorum->renew) {
         pawl__round_heal(quorum);
-    } else {
+    } else if (!unknown) {
         quorum->heal_us = PAWL__NEVER;
     }
 }

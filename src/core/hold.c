@@ -90,15 +90,10 @@ struct pawl__tenure *pawl__hold_find(
     return NULL;
 }
 
-/* Is it a multi-lock's, for a member? */
-static bool is_twin(const struct pawl__handle *handle)
+static void entered(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, struct pawl__handle *handle)
 {
-    return handle->extra != NULL && handle->extra->stands_for != NULL;
-}
-
-static void entered(struct pawl__tenure *tenure, struct pawl__handle *handle)
-{
-    tenure->trial = (tenure->count == 0 || tenure->trial) && is_twin(handle);
+    pawl__hold_try(machine, tenure, handle);
     if (handle == tenure->handle) {
         tenure->firsts++;
     } else {
@@ -122,7 +117,7 @@ static void begin_hold(struct pawl__machine *machine, struct pawl__tenure *tenur
     tenure->state = PAWL__TENURE_HELD;
     tenure->granted = true;
     pawl__list_push(&tenure->name->holds, &tenure->node);
-    entered(tenure, request->handle);
+    entered(machine, tenure, request->handle);
     arm(machine, tenure);
     pawl__finish(machine, request, PAWL_OK, NULL);
     pawl__claim_tries_busy(machine, tenure->name, now_us);
@@ -209,7 +204,7 @@ void pawl__hold_enter(struct pawl__machine *machine, struct pawl__tenure *tenure
         request->lease_us = tenure->lease_us; /* a fixed lease counts anew from here */
         pawl__hold_extend(machine, tenure, request, now_us);
     } else {
-        entered(tenure, request->handle);
+        entered(machine, tenure, request->handle);
         pawl__hold_show_count(machine, tenure, now_us);
         pawl__finish(machine, request, PAWL_OK, NULL);
     }
@@ -428,7 +423,7 @@ static void extended(struct pawl__machine *machine, struct pawl__tenure *tenure)
     while ((node = pawl__list_pop(&tenure->motion->extending)) != NULL) {
         struct pawl__request *request = PAWL__CONTAINER(node, struct pawl__request, node);
         if (request->kind == PAWL__WANT_ACQUIRE) {
-            entered(tenure, request->handle);
+            entered(machine, tenure, request->handle);
         }
         pawl__finish(machine, request, PAWL_OK, NULL);
     }

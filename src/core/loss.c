@@ -34,6 +34,22 @@ void pawl__machine_confirm(struct pawl__machine *machine, struct pawl__tenure *t
     }
 }
 
+/* Is it a multi-lock's, for a member? */
+static bool is_twin(const struct pawl__handle *handle)
+{
+    return handle->extra != NULL && handle->extra->stands_for != NULL;
+}
+
+void pawl__hold_try(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, const struct pawl__handle *handle)
+{
+    if (tenure->count == 0) {
+        tenure->trial = is_twin(handle);
+    } else if (!is_twin(handle)) {
+        pawl__machine_confirm(machine, tenure); /* somebody has it, whatever becomes of the set */
+    }
+}
+
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us)
 {
     tenure->why = why;

@@ -239,6 +239,9 @@ void pawl__hold_lose(struct pawl__machine *machine, struct pawl__tenure *tenure,
 void pawl__hold_free(struct pawl__machine *machine, struct pawl__tenure *tenure, int64_t now_us);
 void pawl__hold_refuse_lost(struct pawl__machine *machine, const struct pawl__tenure *tenure,
     struct pawl__request *request);
+/* Somebody enters it: for a set that is not complete yet, nobody is told of its loss. */
+void pawl__hold_try(
+    struct pawl__machine *machine, struct pawl__tenure *tenure, const struct pawl__handle *handle);
 void pawl__hold_note_loss(struct pawl__tenure *tenure, enum pawl__loss why, int64_t at_us);
 struct pawl__lost pawl__hold_loss(const struct pawl__tenure *tenure);
 struct pawl__lost pawl__loss_of(

@@ -23,10 +23,9 @@ static void note_warning(pawl_log_level level, const char *message, void *arg)
     }
 }
 
-static void open_all(const char *query)
+static void open_with(const char *query, pawl_lock_options options)
 {
     pawl_client_options loud = PAWL_CLIENT_OPTIONS_INIT;
-    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     options.lease_ms = LEASE_MS;
     loud.log = note_warning;
     ours.count = 3;
@@ -39,6 +38,11 @@ static void open_all(const char *query)
         assert_ok(pawl_client_open(url, &loud, &ours.clients[i]));
     }
     assert_ok(pawl_lock_open_quorum(ours.clients, 3, NAME, &options, &ours.lock));
+}
+
+static void open_all(const char *query)
+{
+    open_with(query, (pawl_lock_options)PAWL_LOCK_OPTIONS_INIT);
 }
 
 static int begin(void **state)
@@ -125,6 +129,21 @@ static void one_that_dies(void **state)
     assert_ok(pawl_lock_release(ours.lock));
 }
 
+/* A fixed lease is not healed, so nothing but this look asks again. */
+static void one_that_hangs_with_a_fixed_lease(void **state)
+{
+    (void)state;
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.renew = false;
+    nodes_start(&nodes, 3, false);
+    open_with("&timeout=500ms", options);
+    server_pause(nodes.servers[2]);
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    await_warning(1, "answer");
+    server_resume(nodes.servers[2]);
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
 static void one_that_is_slow_is_none(void **state)
 {
     (void)state;
@@ -146,6 +165,7 @@ int main(void)
         TEST(a_hash_that_counts_as_held),
         TEST(one_that_nobody_has_met),
         TEST(one_that_dies),
+        TEST(one_that_hangs_with_a_fixed_lease),
         TEST(one_that_is_slow_is_none),
     };
     return cmocka_run_group_tests_name("quorum fewer", tests, NULL, NULL);
