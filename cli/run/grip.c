@@ -198,10 +198,24 @@ static pawl_status set_permits(struct run_grip *grip)
     return PAWL_INVALID;
 }
 
-void run_grip_remind(const struct run_grip *grip)
+/* A server that is still loading cannot say how many there are, nor give one. */
+static pawl_status count(struct run_grip *grip)
 {
-    const pawl_status status = pawl_semaphore_set(grip->semaphore, grip->options->permits, NULL);
-    (void)status; /* a fault: who waits for the permit hears of it */
+    grip->why[0] = '\0';
+    const pawl_status status = set_permits(grip);
+    grip->counted = status == PAWL_OK;
+    if (status != PAWL_OK && grip->why[0] == '\0') {
+        snprintf(grip->why, sizeof grip->why, "%s", pawl_last_error());
+    }
+    return status;
+}
+
+pawl_status run_grip_remind(struct run_grip *grip)
+{
+    if (!grip->counted) {
+        return count(grip);
+    }
+    return pawl_semaphore_set(grip->semaphore, grip->options->permits, NULL);
 }
 
 static pawl_status open_semaphore(struct run_grip *grip)
@@ -211,9 +225,7 @@ static pawl_status open_semaphore(struct run_grip *grip)
     options.lease_ms = grip->options->lease_ms;
     options.on_lost = on_permit_lost;
     options.event_arg = grip;
-    pawl_status status =
-        pawl_semaphore_open(grip->clients[0], grip->options->name, &options, &grip->semaphore);
-    return status == PAWL_OK ? set_permits(grip) : status;
+    return pawl_semaphore_open(grip->clients[0], grip->options->name, &options, &grip->semaphore);
 }
 
 static pawl_status open_single(struct run_grip *grip)
@@ -224,7 +236,7 @@ static pawl_status open_single(struct run_grip *grip)
     pawl_client_options of_client = client_options(grip, true);
     pawl_status status = pawl_client_open(cli_url(), &of_client, &grip->clients[0]);
     if (status == PAWL_REFUSED && grip->options->wait_ms != PAWL_TRY &&
-        grip->options->permits == 0 && cli_passes(status, pawl_last_error())) {
+        cli_passes(status, pawl_last_error())) {
         of_client.lazy = true; /* it is there, so it is worth waiting for */
         status = pawl_client_open(cli_url(), &of_client, &grip->clients[0]);
     }
@@ -270,6 +282,12 @@ void run_grip_tell_absent(const struct run_grip *grip)
 pawl_status run_grip_try(struct run_grip *grip)
 {
     atomic_store(&grip->lost, false); /* that was another hold */
+    if (grip->semaphore != NULL && !grip->counted) {
+        const pawl_status counted = count(grip);
+        if (counted != PAWL_OK) {
+            return counted;
+        }
+    }
     const pawl_status status =
         grip->semaphore != NULL ? pawl_permit_acquire(grip->semaphore, 1, PAWL_TRY, &grip->permit)
                                 : pawl_lock_acquire(grip->lock, PAWL_TRY);
@@ -287,6 +305,20 @@ pawl_status run_grip_start(struct run_grip *grip, int64_t wait_ms)
             : pawl_lock_acquire_async(grip->lock, wait_ms, on_answer, grip);
     if (status != PAWL_OK) {
         snprintf(grip->why, sizeof grip->why, "%s", pawl_last_error());
+    }
+    return status;
+}
+
+/* A permit may come before it is known how many there are. */
+pawl_status run_grip_answer(struct run_grip *grip)
+{
+    if (grip->answer != PAWL_OK || grip->semaphore == NULL || grip->counted) {
+        return grip->answer;
+    }
+    const pawl_status status = count(grip);
+    if (status != PAWL_OK) {
+        const pawl_status released = pawl_permit_release(grip->semaphore, &grip->permit, 1);
+        (void)released; /* closing tries once more */
     }
     return status;
 }

@@ -21,10 +21,11 @@ struct run_grip {
     pawl_lock *lock;             /* or */
     pawl_semaphore *semaphore;   /* and, while it is held, */
     pawl_permit permit;
+    bool counted;       /* the server has said that it has as many permits as we were told */
     bool in_files;      /* and not on a server */
     int wake_fd;        /* -1: the client has one */
     int64_t held_us;    /* when it was had */
-    pawl_status answer; /* of run_grip_start(), once `answered` */
+    pawl_status answer; /* of run_grip_start(), once `answered`: see run_grip_answer() */
     char why[RUN_TEXT_SIZE];
     atomic_bool answered;
     int64_t lost_us; /* once `lost` */
@@ -44,11 +45,12 @@ pawl_status run_grip_try(struct run_grip *grip);
 void run_grip_tell_absent(const struct run_grip *grip);
 
 /* While a permit is waited for: a server that has lost its data has also lost how many permits
- * there are, and nobody would ever get one. */
-void run_grip_remind(const struct run_grip *grip);
+ * there are, and nobody would ever get one. Or it could not say so far. */
+pawl_status run_grip_remind(struct run_grip *grip);
 
 /* Wait for it in the background: `answered` tells the end, which comes also after a cancel. */
 pawl_status run_grip_start(struct run_grip *grip, int64_t wait_ms);
+pawl_status run_grip_answer(struct run_grip *grip);
 void run_grip_cancel(struct run_grip *grip);
 
 /* What to poll for reading; then dispatch. */

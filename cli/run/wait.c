@@ -19,9 +19,10 @@ enum {
     LOOK_FIRST_US = 200 * US_PER_MS,
     LOOK_OFTEN_US = 1 * US_PER_S,
     LOOK_SELDOM_US = 5 * US_PER_S,
-    LOOKS_OFTEN = 10,          /* how many, before it becomes seldom */
-    TROUBLE_US = 1 * US_PER_S, /* of servers, or with the name, before it is told */
-    REMIND_US = 3 * US_PER_S,  /* of the number of permits */
+    LOOKS_OFTEN = 10,           /* how many, before it becomes seldom */
+    TROUBLE_US = 1 * US_PER_S,  /* of servers, or with the name, before it is told */
+    REMIND_US = 3 * US_PER_S,   /* of the number of permits, */
+    COUNT_US = 200 * US_PER_MS, /* while it is not known */
     NOTES_MAX = 3,
 };
 
@@ -249,13 +250,22 @@ static bool is_watched(const struct run_keeper *keeper)
            grip->semaphore == NULL;
 }
 
+/* When the server is to be reminded of how many permits there are. */
+static int64_t next_remind_us(const struct run_keeper *keeper)
+{
+    if (keeper->options->permits == 0) {
+        return RUN_NEVER;
+    }
+    return run_now_us() + (keeper->grip.counted ? REMIND_US : COUNT_US);
+}
+
 /* Stay until the asynchronous acquire is answered; it is canceled if the front does not want it any
  * more. `trouble`: why the servers did not answer before, or "". */
 static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
 {
     int64_t look_us = keeper->options->tells ? run_now_us() + LOOK_FIRST_US : RUN_NEVER;
     int64_t trouble_us = keeper->options->quiet ? RUN_NEVER : run_now_us() + TROUBLE_US;
-    int64_t remind_us = keeper->options->permits > 0 ? run_now_us() + REMIND_US : RUN_NEVER;
+    int64_t remind_us = next_remind_us(keeper);
     bool canceled = false;
     int troubles = 0;
     for (int looks = 0; !keeper->grip.answered;) {
@@ -274,15 +284,18 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
             trouble_us = is_watched(keeper) ? now_us + LOOK_SELDOM_US : RUN_NEVER;
         }
         if (!canceled && now_us >= remind_us) {
-            run_grip_remind(&keeper->grip);
-            remind_us = now_us + REMIND_US;
+            const pawl_status status = run_grip_remind(&keeper->grip);
+            if (!keeper->grip.counted && !cli_passes(status, keeper->grip.why)) {
+                return status; /* there are more or fewer; closing ends the wait */
+            }
+            remind_us = next_remind_us(keeper);
         }
         if (!canceled && now_us >= look_us) {
             tell_holder(keeper);
             look_us = now_us + (looks++ < LOOKS_OFTEN ? LOOK_OFTEN_US : LOOK_SELDOM_US);
         }
     }
-    return keeper->grip.answer;
+    return run_grip_answer(&keeper->grip);
 }
 
 static int64_t wait_left_ms(const struct run_keeper *keeper)
