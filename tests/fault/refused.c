@@ -248,6 +248,86 @@ static void eviction(void **state)
     ASSERT_OK(pawl_client_close(client));
 }
 
+/* What a client was warned of, by words that each sentence has. */
+struct warned {
+    _Atomic unsigned eviction;
+    _Atomic unsigned info;
+    _Atomic unsigned restart;
+};
+
+static void count_warning(pawl_log_level level, const char *message, void *arg)
+{
+    struct warned *warned = arg;
+    print_message("    log: %s\n", message);
+    if (level == PAWL_LOG_WARNING) {
+        warned->eviction += strstr(message, "evict locks when") != NULL ? 1 : 0;
+        warned->info += strstr(message, "+info") != NULL ? 1 : 0;
+        warned->restart += strstr(message, "was restarted") != NULL ? 1 : 0;
+    }
+}
+
+static pawl_lock *open_warned(const char *url, struct warned *warned, pawl_client **client_out)
+{
+    pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
+    pawl_lock *lock = NULL;
+    options.guard = PAWL_GUARD_WARN;
+    options.log = count_warning;
+    options.log_arg = warned;
+    ASSERT_OK(pawl_client_open(url, &options, client_out));
+    ASSERT_OK(pawl_lock_open(*client_out, "x", NULL, &lock));
+    return lock;
+}
+
+static void reconnect(pawl_lock *lock)
+{
+    server_kill_clients(server, "normal");
+    ASSERT_OK(pawl_lock_acquire(lock, 2000));
+    ASSERT_OK(pawl_lock_release(lock));
+}
+
+/* A server that closes idle connections has us greet it every few minutes. Warnings come in order,
+ * so when a later one was heard all before it were. */
+static void warned_once(void **state)
+{
+    (void)state;
+    static const char *const args[] = {
+        "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
+    const struct server_options options = {.args = args};
+    struct warned warned = {0};
+    pawl_client *client = NULL;
+    server = server_start(&options);
+    pawl_lock *lock = open_warned(url_with("", LIMITS), &warned, &client);
+    for (int i = 0; i < 3; i++) {
+        reconnect(lock);
+    }
+    server_restart(server, false);
+    reconnect(lock);
+    WAIT_UNTIL(warned.restart == 1, 2000);
+    assert_int_equal(warned.eviction, 2); /* another server: again */
+    ASSERT_OK(pawl_client_close(client));
+}
+
+static void warned_once_of_each(void **state)
+{
+    (void)state;
+    struct warned warned = {0};
+    pawl_client *client = NULL;
+    server = server_start(NULL);
+    deny("~* &* +@all -info");
+    pawl_lock *lock = open_warned(url_with("bob:" SECRET "@", LIMITS), &warned, &client);
+    for (int i = 0; i < 3; i++) {
+        reconnect(lock);
+    }
+    free(server_command(server, "CONFIG SET maxmemory 100mb"));
+    free(server_command(server, "CONFIG SET maxmemory-policy allkeys-lru"));
+    assert_true(server_answers(server, "OK", "ACL SETUSER bob +info"));
+    reconnect(lock);
+    WAIT_UNTIL(warned.eviction == 1, 2000);
+    assert_int_equal(warned.info, 1);
+    assert_int_equal(warned.restart, 0);
+    pawl_client_close(client); /* what was on its way to a run without a name stays in doubt */
+}
+
 static void full_of_data(void **state)
 {
     (void)state;
@@ -373,6 +453,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(databases, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(replicas, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(eviction, begin, cleanup_teardown),
+        cmocka_unit_test_setup_teardown(warned_once, begin, cleanup_teardown),
+        cmocka_unit_test_setup_teardown(warned_once_of_each, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(full_of_data, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(full_of_clients, begin, cleanup_teardown),
         cmocka_unit_test_setup_teardown(loading, begin, cleanup_teardown),

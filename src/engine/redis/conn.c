@@ -279,11 +279,25 @@ void pawl__conn_lose(struct pawl__conn *conn, int64_t now_us, pawl_status status
 
 /* ===== Getting a connection ===== */
 
-static void note_restart(struct pawl__conn *conn, struct pawl__effects *effects)
+static bool is_other_run(const struct pawl__conn *conn)
 {
     const char *run_id = conn->link.greet.run_id;
-    if (conn->was_ready && conn->self.run_id[0] != '\0' && run_id[0] != '\0' &&
-        strcmp(conn->self.run_id, run_id) != 0) {
+    return conn->was_ready && conn->self.run_id[0] != '\0' && run_id[0] != '\0' &&
+           strcmp(conn->self.run_id, run_id) != 0;
+}
+
+/* A server that closes idle connections is greeted again and again, and is as it was. */
+static void note_warnings(struct pawl__conn *conn, struct pawl__effects *effects)
+{
+    struct pawl__greet *greet = &conn->link.greet;
+    const bool other_run = is_other_run(conn);
+    const unsigned told = other_run ? 0 : conn->warned;
+    conn->warned = told | greet->cause;
+    if ((told & greet->cause) == 0) {
+        pawl__effects_warn(effects, greet->warning);
+        greet->warning = NULL;
+    }
+    if (other_run) {
         pawl__effects_warn(effects,
             pawl__format("%s is another server or was restarted: locks may have been forgotten",
                 conn->config->peer));
@@ -301,9 +315,7 @@ bool pawl__conn_identity(struct pawl__conn *conn, struct pawl__server_identity *
 void pawl__conn_opened(struct pawl__conn *conn, struct pawl__effects *effects)
 {
     struct pawl__greet *greet = &conn->link.greet;
-    pawl__effects_warn(effects, greet->warning);
-    greet->warning = NULL;
-    note_restart(conn, effects);
+    note_warnings(conn, effects);
     pawl__identity_note(&conn->identity, greet);
 
     pawl__introduction_renew(&conn->introduction);

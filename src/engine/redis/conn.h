@@ -98,6 +98,7 @@ struct pawl__conn {
 
     struct pawl__link link;
     int64_t trim_us; /* when memory is given back that a rush has needed; 0: there is none */
+    unsigned warned; /* of these causes, one bit each; of the server that is connected */
     struct pawl__server_identity identity; /* of the server that was connected last */
     struct pawl__doubt self;  /* the current connection, as a later one may have to name it */
     struct pawl__doubt doubt; /* an older one that may still be heard */

@@ -38,10 +38,11 @@ static enum pawl__greet_result fail_memory(struct pawl__greet *greet)
 }
 
 /* One warning is kept; more than one at a time hardly happens, and the first is the worst. */
-static void warn(struct pawl__greet *greet, char *warning)
+static void warn(struct pawl__greet *greet, enum pawl__greet_cause cause, char *warning)
 {
     if (greet->warning == NULL) {
         greet->warning = warning;
+        greet->cause = cause;
     } else {
         pawl__free(warning);
     }
@@ -321,7 +322,8 @@ static enum pawl__greet_result judge_info(
             greet, fitness.status, pawl__format("%s: %s", greet->config->peer, fitness.sentence));
     }
     if (fitness.sentence != NULL) {
-        warn(greet, pawl__format("%s: %s", greet->config->peer, fitness.sentence));
+        warn(greet, PAWL__GREET_EVICTS,
+            pawl__format("%s: %s", greet->config->peer, fitness.sentence));
     }
     return say_rest(greet, out);
 }
@@ -341,7 +343,7 @@ static enum pawl__greet_result take_info(struct pawl__greet *greet,
         return fail_hello(greet, text, reply->text_size);
     }
     if (greet->config->settings.guard != PAWL_GUARD_OFF) {
-        warn(greet,
+        warn(greet, PAWL__GREET_INFO_DENIED,
             pawl__format("%s does not let us look whether it may evict locks; add the right with: "
                          "%s +info",
                 greet->config->peer, greet->config->grant));
@@ -358,7 +360,7 @@ static enum pawl__greet_result take_kill(
     greet->fenced =
         !greet->doubt->older && reply->type == PAWL__RESP_INTEGER && (meant || reply->integer > 0);
     if (pawl__resp_is_error(reply)) {
-        warn(greet,
+        warn(greet, PAWL__GREET_KILL_DENIED,
             pawl__format("%s does not let us end an old connection of our own; add the right with: "
                          "%s '+client|kill'",
                 greet->config->peer, greet->config->grant));

@@ -51,6 +51,13 @@ enum pawl__greet_result {
     PAWL__GREET_FAILED, /* status and sentence say why */
 };
 
+/* What a warning is about: one bit each. */
+enum pawl__greet_cause {
+    PAWL__GREET_EVICTS = 1,
+    PAWL__GREET_INFO_DENIED = 2,
+    PAWL__GREET_KILL_DENIED = 4
+};
+
 struct pawl__greet {
     const struct pawl__redis_config *config;
     const struct pawl__doubt *doubt; /* NULL: HELLO alone */
@@ -67,8 +74,9 @@ struct pawl__greet {
     int64_t uptime_us;
     bool replica;
     pawl_status status;
-    char *sentence; /* from pawl__format() */
-    char *warning;  /* likewise, or NULL; the caller takes it */
+    char *sentence;               /* from pawl__format() */
+    char *warning;                /* likewise, or NULL; the caller takes it, */
+    enum pawl__greet_cause cause; /* unless it was told of this */
 };
 
 /* Begin. Frees what an earlier greeting left in the struct, so it must have been zeroed once. */
