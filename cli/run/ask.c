@@ -226,6 +226,14 @@ static bool is_seen(const struct run_asking *asking)
     return !pulse->asked && (known || pulse->trouble[0] != '\0');
 }
 
+static void view(const struct run_asking *asking, struct run_view *view_out)
+{
+    view_out->entry = find_holder(asking);
+    view_out->data = is_data(asking);
+    view_out->late = view_out->entry == NULL && !view_out->data && is_anybody_asked(asking);
+    find_trouble(asking, view_out);
+}
+
 void run_asking_look(
     struct run_asking *asking, bool whole, int64_t until_us, struct run_view *view_out)
 {
@@ -239,9 +247,14 @@ void run_asking_look(
     while (!is_seen(asking) && late != ETIMEDOUT) {
         late = pthread_cond_timedwait(&asking->answer, &asking->mutex, &end);
     }
-    view_out->entry = find_holder(asking);
-    view_out->data = is_data(asking);
-    find_trouble(asking, view_out);
+    view(asking, view_out);
+    pthread_mutex_unlock(&asking->mutex);
+}
+
+void run_asking_hear(struct run_asking *asking, struct run_view *view_out)
+{
+    pthread_mutex_lock(&asking->mutex);
+    view(asking, view_out);
     pthread_mutex_unlock(&asking->mutex);
 }
 

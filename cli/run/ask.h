@@ -16,7 +16,8 @@ struct run_asking;
 /* What came of a look. */
 struct run_view {
     const pawl_entry *entry;     /* who holds it, until the next look; NULL: that is not known, */
-    bool data;                   /* because the name is none of a lock; */
+    bool data;                   /* because the name is none of a lock, */
+    bool late;                   /* or because not all have answered yet; */
     char trouble[RUN_TEXT_SIZE]; /* or the only server did not answer; "": it did */
 };
 
@@ -30,6 +31,9 @@ struct run_asking *run_asking_new(
  * only server is there, which costs it next to nothing. */
 void run_asking_look(
     struct run_asking *asking, bool whole, int64_t until_us, struct run_view *view_out);
+
+/* What has been said since that look, if it was `late`: without asking again, or waiting. */
+void run_asking_hear(struct run_asking *asking, struct run_view *view_out);
 
 /* Wait until nobody is with a client any more. NULL is fine. */
 void run_asking_end(struct run_asking *asking);

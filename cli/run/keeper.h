@@ -24,6 +24,9 @@ struct run_keeper {
     bool pausing;        /* it wants us to stop waiting until it says so */
     int64_t wait_end_us; /* RUN_NEVER: wait as long as it takes */
     bool outage_told;    /* that it is waited for a server */
+    bool holder_told;    /* who has it, or that it is waited for */
+    bool late;           /* not all has come of the last look yet, */
+    bool data_due;       /* and it is to tell whether somebody's data has the name */
     char owner[PAWL_OWNER_SIZE];
 };
 

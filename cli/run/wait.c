@@ -17,6 +17,7 @@
 
 enum {
     LOOK_FIRST_US = 200 * US_PER_MS,
+    LATE_US = 50 * US_PER_MS, /* until it is seen what has come of it meanwhile */
     LOOK_OFTEN_US = 1 * US_PER_S,
     LOOK_SELDOM_US = 5 * US_PER_S,
     LOOKS_OFTEN = 10,           /* how many, before it becomes seldom */
@@ -144,14 +145,39 @@ static void tell_data(const struct run_keeper *keeper, const struct run_view *vi
     }
 }
 
-static void tell_holder(struct run_keeper *keeper)
+static void say_holder(struct run_keeper *keeper, const struct run_view *view)
 {
     char text[RUN_TEXT_SIZE];
+    describe(keeper, view->entry, text, sizeof text);
+    run_link_talk(keeper->link, RUN_HOLDER, text, 0);
+    keeper->holder_told = true;
+}
+
+/* While an answer is on its way what was said before stays. */
+static void tell_holder(struct run_keeper *keeper)
+{
     struct run_view view;
     look(keeper, keeper->wait_end_us, &view);
     tell_outage(keeper, view.trouble);
-    describe(keeper, view.entry, text, sizeof text);
-    run_link_talk(keeper->link, RUN_HOLDER, text, 0);
+    keeper->late = view.late;
+    if (!view.late || view.trouble[0] != '\0' || !keeper->holder_told) {
+        say_holder(keeper, &view);
+    }
+}
+
+/* The way to the server is long, so a look does not wait for all that comes of it. */
+static void tell_late(struct run_keeper *keeper)
+{
+    struct run_view view;
+    run_asking_hear(keeper->grip.asking, &view);
+    keeper->late = view.late;
+    if (!view.late && keeper->options->tells) {
+        say_holder(keeper, &view);
+    }
+    if (!view.late && keeper->data_due) {
+        tell_data(keeper, &view);
+        keeper->data_due = false;
+    }
 }
 
 /* Do we run under a lock of this name? */
@@ -237,7 +263,9 @@ static void tell_trouble(struct run_keeper *keeper, const char *trouble, bool fi
     }
     look_how(keeper, first, keeper->wait_end_us, &view);
     tell_outage(keeper, view.trouble);
-    if (first) {
+    if (first && view.late) {
+        keeper->late = keeper->data_due = true;
+    } else if (first) {
         tell_data(keeper, &view);
     }
 }
@@ -268,8 +296,10 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
     int64_t remind_us = next_remind_us(keeper);
     bool canceled = false;
     int troubles = 0;
+    keeper->late = keeper->data_due = keeper->holder_told = false;
     for (int looks = 0; !keeper->grip.answered;) {
-        const int64_t next_us = run_min(remind_us, run_min(look_us, trouble_us));
+        const int64_t late_us = keeper->late ? run_now_us() + LATE_US : RUN_NEVER;
+        const int64_t next_us = run_min(run_min(remind_us, late_us), run_min(look_us, trouble_us));
         run_keeper_pump(keeper, canceled ? RUN_NEVER : next_us);
         if (keeper->grip.answered) {
             break;
@@ -279,6 +309,9 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
             run_grip_cancel(&keeper->grip);
         }
         const int64_t now_us = run_now_us();
+        if (!canceled && keeper->late) {
+            tell_late(keeper);
+        }
         if (!canceled && now_us >= trouble_us) {
             tell_trouble(keeper, trouble, troubles++ == 0);
             trouble_us = is_watched(keeper) ? now_us + LOOK_SELDOM_US : RUN_NEVER;

@@ -270,6 +270,34 @@ def says_who_holds_it(scene, terminal):
 
 
 @case("redis")
+def says_who_holds_it_at_the_end_of_a_long_way(scene, terminal):
+    holder = scene.shell("--lease", "20", READY + "until [ -e stop ]; do sleep 0.01; done")
+    said = f"is held by {socket.gethostname()} pid {holder.keeper()} (sh)"
+    with scene.long_way(150) as url:
+        terminal.run(f"clear; pawl run --url '{url}' -w 1m job -- echo mine")
+        terminal.await_text(said)
+        # It is asked again every second, and said until the answer is another one.
+        begin = boottime()
+        while boottime() - begin < 2.5:
+            if not any(said in row for row in terminal.screen()):
+                raise AssertionError(f"who holds it is not said any more: {terminal.screen()}")
+        open(scene.path("stop"), "w").close()
+        await_line(terminal, "mine")
+
+
+@case("redis")
+def interrupt_at_the_end_of_a_long_way(scene, terminal):
+    scene.shell(READY + "sleep 1000")
+    with scene.long_way(150) as url:
+        terminal.run(f"clear; pawl run --url '{url}' -w 1m job -- echo never")
+        terminal.await_text("is held by")
+        begin = boottime()
+        terminal.press("C-c")
+        await_status(terminal, 130)
+        expect(boottime() - begin < 2, True, "soon")
+
+
+@case("redis")
 def a_narrow_terminal_still_says_when_it_gives_up(scene, terminal):
     holder = scene.shell("--lease", "20", READY + "until [ -e stop ]; do sleep 0.01; done")
     whole = f"pawl run: 'job' is held by {socket.gethostname()} pid {holder.keeper()} (sh)"

@@ -10,6 +10,7 @@ conditions are waited for with a bound.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
@@ -183,6 +184,14 @@ class Scene:
 
     def await_file(self, name):
         until(lambda: os.path.exists(self.path(name)), f"a file {name}")
+
+    @contextlib.contextmanager
+    def long_way(self, milliseconds):
+        """The URL of the server at the end of a way of so many milliseconds in each direction."""
+        program = os.path.join(self.stage.options.programs, "long_way")
+        with subprocess.Popen([program, self.stage.socket, str(milliseconds)], text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as way:
+            yield way.stdout.readline().strip()
 
     def is_free(self):
         result = subprocess.run([self.pawl, "run", "-nq", "job", "--", "true"],
