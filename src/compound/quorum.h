@@ -375,8 +375,9 @@ enum pawl__admission pawl__guard_counts(struct pawl__node *node, uint64_t id);
 /* It is the same server as another one that was met before it. */
 bool pawl__guard_is_twin(struct pawl__node *node);
 
-/* Why a node does not vote. */
-void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size);
+/* Why a node does not vote, and what who wants the lock can do about it, if that is asked for.
+ * False: it never will, and the user was told so. */
+bool pawl__guard_describe(const struct pawl__node *node, bool advise, char *out, size_t size);
 
 void pawl__guard_stop(struct pawl__quorum *quorum);
 

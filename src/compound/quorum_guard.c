@@ -172,11 +172,13 @@ static void describe(const struct pawl__node *node, bool advise, char *out, size
     }
 }
 
-void pawl__guard_describe(const struct pawl__node *node, char *out, size_t size)
+bool pawl__guard_describe(const struct pawl__node *node, bool advise, char *out, size_t size)
 {
     pthread_mutex_lock(&node->quorum->guard_mutex);
-    describe(node, true, out, size);
+    const bool passes = pawl__guard_twin(node) == NULL && !node->standing.replica;
+    describe(node, advise, out, size);
     pthread_mutex_unlock(&node->quorum->guard_mutex);
+    return passes;
 }
 
 /* The user hears it from the courier, who holds no mutex. */

@@ -71,7 +71,7 @@ static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_
         }
         return;
     case PAWL__VOTE_BARRED:
-        pawl__guard_describe(ballot->node, words, WORDS_SIZE);
+        pawl__guard_describe(ballot->node, true, words, WORDS_SIZE);
         return;
     case PAWL__VOTE_YES:
     case PAWL__VOTE_NO:
@@ -153,17 +153,31 @@ void pawl__quorum_warn_missing(struct pawl__ballot *ballot, size_t standing, con
     }
 }
 
+/* How a node stands that has no part of the hold. */
+static const char *word_of_absent(
+    struct pawl__node *node, bool held, bool lost, char words[WORDS_SIZE])
+{
+    if (lost) {
+        return "lost";
+    }
+    if (pawl__guard_admits(node) == PAWL__BARRED) {
+        pawl__guard_describe(node, false, words, WORDS_SIZE);
+        return words;
+    }
+    return held ? "granted anew, not counted yet" : word_without_part(node);
+}
+
 void pawl__quorum_describe(struct pawl__quorum *quorum, char *out, size_t size)
 {
     out[0] = '\0';
     for (size_t i = 0; i < quorum->count; i++) {
+        struct pawl__node *node = &quorum->nodes[i];
         struct pawl__node_hold hold;
+        char words[WORDS_SIZE];
         bool lost = false;
-        const bool held = pawl__node_look(&quorum->nodes[i], &hold, &lost);
-        add(out, size, quorum->count - i, quorum->nodes[i].where,
-            held && pawl__part_is(&quorum->nodes[i], hold.id) ? "held"
-            : held                                            ? "granted anew, not counted yet"
-            : lost                                            ? "lost"
-                   : word_without_part(&quorum->nodes[i]));
+        const bool held = pawl__node_look(node, &hold, &lost);
+        add(out, size, quorum->count - i, node->where,
+            held && pawl__part_is(node, hold.id) ? "held"
+                                                 : word_of_absent(node, held, lost, words));
     }
 }

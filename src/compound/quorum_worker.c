@@ -24,6 +24,8 @@
 #define TURN_US 10000 /* between two looks while somebody has the turn */
 #define BUSY_LOOKS 3  /* who only contends has it there for a moment */
 
+enum { WORDS_SIZE = 320 };
+
 /* ===== Callbacks; mutex held, but not meanwhile ===== */
 
 static void tell(struct pawl__quorum *quorum, struct pawl__quorum_hold *hold, pawl_status status)
@@ -104,19 +106,33 @@ static int64_t next_look(const struct pawl__quorum *quorum, int64_t until_us)
     return look_us;
 }
 
+static void tell_missing_once(struct pawl__ballot *ballot, size_t standing, const char *why)
+{
+    if (!ballot->node->missed_told) {
+        ballot->node->missed_told = true;
+        pawl__quorum_warn_missing(ballot, standing, why);
+    }
+}
+
 /* Why a hold has to do without this server, if that was not told. True: it is not known yet. */
 static bool tell_missing(struct pawl__ballot *ballot, size_t standing)
 {
     struct pawl__node *node = ballot->node;
+    char words[WORDS_SIZE];
     const bool out = pawl__ballot_is_out(ballot);
     const bool answered = !out && ballot->claims && ballot->request.status != PAWL_OK;
+    const enum pawl__admission admission = pawl__guard_admits(node);
     node->missed++;
-    if (out || (answered && ballot->request.status == PAWL_BUSY && node->missed < BUSY_LOOKS)) {
-        return true; /* it is slow */
+    if (out || admission == PAWL__IN_REVIEW ||
+        (answered && ballot->request.status == PAWL_BUSY && node->missed < BUSY_LOOKS)) {
+        return true; /* it is slow, or new here */
     }
-    if (answered && !node->missed_told && pawl__guard_admits(node) == PAWL__ADMITTED) {
-        node->missed_told = true; /* of others the guard tells */
-        pawl__quorum_warn_missing(ballot, standing, NULL);
+    if (admission == PAWL__BARRED) {
+        if (pawl__guard_describe(node, false, words, sizeof words)) {
+            tell_missing_once(ballot, standing, words);
+        }
+    } else if (answered) {
+        tell_missing_once(ballot, standing, NULL);
     }
     return false;
 }
@@ -125,12 +141,14 @@ static bool tell_missing(struct pawl__ballot *ballot, size_t standing)
 static void tell_overdue(struct pawl__ballot *ballot, size_t standing, int64_t silent_us)
 {
     char words[64];
-    if (!ballot->node->missed_told) {
-        ballot->node->missed_told = true;
-        snprintf(
-            words, sizeof words, "it was last renewed there %.1f s ago", (double)silent_us / 1e6);
-        pawl__quorum_warn_missing(ballot, standing, words);
-    }
+    snprintf(words, sizeof words, "it was last renewed there %.1f s ago", (double)silent_us / 1e6);
+    tell_missing_once(ballot, standing, words);
+}
+
+/* What a server has granted that may not vote does not count, for now. */
+static bool is_idle(struct pawl__node *node, uint64_t id)
+{
+    return !pawl__part_is(node, id) && pawl__guard_admits(node) == PAWL__BARRED;
 }
 
 /* The servers that a hold has to do without: each is told once, until it is well again. True: of
@@ -144,7 +162,8 @@ static bool look_for_missing(struct pawl__quorum *quorum, int64_t now_us)
     size_t standing = 0;
     for (size_t i = 0; i < quorum->count; i++) {
         bool lost = false;
-        held[i] = pawl__node_look(&quorum->nodes[i], &holds[i], &lost);
+        held[i] = pawl__node_look(&quorum->nodes[i], &holds[i], &lost) &&
+                  !is_idle(&quorum->nodes[i], holds[i].id);
         well[i] = held[i] && (!quorum->renew || holds[i].final ||
                                  holds[i].deadline_us - now_us >= quorum->lease_us / 2);
         standing += well[i] ? 1 : 0;

@@ -3,6 +3,8 @@
  * for each outage, for nobody would know otherwise that the next server's failure ends it. */
 #include "nodes.h"
 
+#include "support/wall.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -144,6 +146,37 @@ static void one_that_hangs_with_a_fixed_lease(void **state)
     assert_ok(pawl_lock_release(ours.lock));
 }
 
+/* The guard does not let it vote: it is there, and not even asked. */
+static void one_whose_clock_has_jumped(void **state)
+{
+    (void)state;
+    const struct wall wall = wall_make();
+    nodes_start(&nodes, 2, false);
+    nodes.servers[nodes.count++] = wall_start_server(&wall, NULL);
+    free(server_command(nodes.servers[2], "SET pawl_seen:durable 1000"));
+    open_all("");
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    assert_ok(pawl_lock_release(ours.lock));
+    atomic_fetch_add(wall.offset_ns, INT64_C(60000000000));
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    await_warning(1, "has a clock that jumped by +60.0 s and may have ended leases early");
+    assert_null(strstr(warning, "wait for it"));
+    it_is_told_once();
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
+static void one_that_has_restarted(void **state)
+{
+    (void)state;
+    nodes_start(&nodes, 3, false);
+    open_all("");
+    assert_ok(pawl_lock_acquire(ours.lock, 2000));
+    server_restart(nodes.servers[2], false); /* sooner than a renewal is missed */
+    await_warning(1, "is durable, but its data is new");
+    it_is_told_once();
+    assert_ok(pawl_lock_release(ours.lock));
+}
+
 static void one_that_is_slow_is_none(void **state)
 {
     (void)state;
@@ -166,6 +199,8 @@ int main(void)
         TEST(one_that_nobody_has_met),
         TEST(one_that_dies),
         TEST(one_that_hangs_with_a_fixed_lease),
+        TEST(one_whose_clock_has_jumped),
+        TEST(one_that_has_restarted),
         TEST(one_that_is_slow_is_none),
     };
     return cmocka_run_group_tests_name("quorum fewer", tests, NULL, NULL);
