@@ -187,7 +187,7 @@ static void make_joint(struct sim_plan *plan, struct pawl__random *random)
         PAWL__FAMILY_MUTEX, PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED,
         PAWL__FAMILY_SPIN, PAWL__FAMILY_PLAIN};
     make_multi(plan, random);
-    plan->joins = true;
+    plan->joins = SIM_JOINS;
     const bool whole = pawl__random_below(random, 4) > 0;
     for (int i = 0; i < SIM_NAMES_MAX && whole; i++) {
         const size_t count = sizeof families / sizeof families[0];
@@ -198,6 +198,12 @@ static void make_joint(struct sim_plan *plan, struct pawl__random *random)
     if (plan->twins) {
         plan->handles = SIM_HANDLES_EACH * SIM_NAMES_MAX;
         plan->actors = SIM_ACTORS_MAX - 1;
+    }
+    const uint64_t dice = pawl__random_below(random, 6);
+    if (dice == 0) {
+        plan->joins &= ~PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR); /* they are asked for beside */
+    } else if (dice == 1) {
+        plan->families[pawl__random_below(random, SIM_NAMES_MAX)] = PAWL__FAMILY_FAIR;
     }
 }
 
