@@ -143,10 +143,16 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
 static char letter_of(const struct pawl__op *op)
 {
     const enum pawl__family family = op->place->family;
-    if (family == PAWL__FAMILY_SHARED) {
-        return op->as == PAWL_WRITE ? 'w' : 'r';
+    if (family == PAWL__FAMILY_FAIR) {
+        return 'f';
     }
-    return family == PAWL__FAMILY_FAIR ? 'f' : family == PAWL__FAMILY_PLAIN ? 'p' : 'm';
+    if (family == PAWL__FAMILY_PLAIN) {
+        return 'p';
+    }
+    if (family != PAWL__FAMILY_SHARED) {
+        return 'm';
+    }
+    return op->as == PAWL_WRITE ? 'w' : 'r';
 }
 
 static char *write_letters(char *at, const struct pawl__op *ops, unsigned count)

@@ -179,8 +179,9 @@ static void make_multi(struct sim_plan *plan, struct pawl__random *random)
     plan->on[SIM_CLOSE] = plan->on[SIM_SHUT] = plan->on[SIM_THREAD_END] = false;
 }
 
-/* The same with an engine that gives nearly all kinds together: as a rule all names are of these.
- * No request comes twice, for its copy would have to be of all. */
+/* The same with an engine that gives all kinds together, or all but fair ones, of which there are
+ * few: a set with one of these does not wait as a whole. No request comes twice, for its copy would
+ * have to be of all. */
 static void make_joint(struct sim_plan *plan, struct pawl__random *random)
 {
     static const enum pawl__family families[] = {PAWL__FAMILY_MUTEX, PAWL__FAMILY_MUTEX,
@@ -202,7 +203,7 @@ static void make_joint(struct sim_plan *plan, struct pawl__random *random)
     const uint64_t dice = pawl__random_below(random, 6);
     if (dice == 0) {
         plan->joins &= ~PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR); /* they are asked for beside */
-    } else if (dice == 1) {
+    } else if (dice == 5) {
         plan->families[pawl__random_below(random, SIM_NAMES_MAX)] = PAWL__FAMILY_FAIR;
     }
 }

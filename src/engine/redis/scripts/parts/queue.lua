@@ -3,8 +3,8 @@
 -- Part of the scripts of fair locks: the queue's head, without those who count as dead.
 --
 -- Locals queue (the list of owner strings), timeouts (when each of them counts as dead)
--- Result the locals `now` (the server's clock in ms) and `purge`, which gives the head, and how many
---        it has removed
+-- Result the locals `now` (the server's clock in ms) and `purge`, which gives the head, and how
+--        many it has removed
 --
 -- Why so: it is the server's clock, which is one for all; Redisson writes the same kind of number
 -- by the clocks of its clients. A member without a time was left by somebody who took away only
