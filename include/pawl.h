@@ -352,8 +352,8 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
  * in the same order, by name and then by backend, whatever the order here, so two multi-locks never
  * wait for each other; if one name is locked on several backends, their URLs must be written alike
- * everywhere. Members of one client on Redis, up to 100 and none of them fair, are granted all at
- * the same moment, and none is held while one is waited for.
+ * everywhere. Members of one client on Redis are granted all at the same moment, and none is held
+ * while one is waited for, for up to a second; with a fair one among them, if all are free at once.
  * PAWL_LOST: a member was lost while others were waited for; if its lease is fixed, as soon as that
  * is over. The caller never had the set, so on_lost of the member is not called, unless the caller
  * held that one besides. WAITS: max(wait_ms, timeout), and a timeout to give back what it had; for

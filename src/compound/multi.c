@@ -520,15 +520,15 @@ bool pawl__multi_joins(const struct pawl_lock *twin)
 }
 
 /* Is one question enough for all of them? */
-static bool is_whole(const struct pawl__multi *multi)
+static void find_whole(struct pawl__multi *multi)
 {
+    multi->whole = true;
     for (size_t i = 0; i < multi->count; i++) {
         const struct pawl_lock *twin = multi->members[i].twin;
-        if (twin->client != multi->members[0].twin->client || !pawl__multi_joins(twin)) {
-            return false;
-        }
+        const bool same = twin->client == multi->members[0].twin->client;
+        multi->whole = multi->whole && same && pawl__multi_joins(twin);
+        multi->queues = multi->queues || twin->handle.terms->kind == PAWL_FAIR;
     }
-    return multi->count <= PAWL__JOINT_MAX;
 }
 
 pawl_status pawl__multi_open(
@@ -557,7 +557,7 @@ pawl_status pawl__multi_open(
         multi_free(multi);
         return pawl__fail_text(status, error);
     }
-    multi->whole = is_whole(multi);
+    find_whole(multi);
     *lock_out = &multi->lock;
     return PAWL_OK;
 }

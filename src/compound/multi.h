@@ -13,9 +13,10 @@
  * asked at once. Where one client's engine can give several locks together (core/party.c), its
  * members are one question, and all of them are given or none. If that is the whole set, the core
  * waits for it as a whole, for a while: if others take its members by turns they may never be free
- * all at once. Else nothing is waited for at first. The first that is not free is what the caller
- * has to wait for; whatever was given to it beyond that one goes back before it does, what comes
- * before it stays, and from then on each is asked for by itself.
+ * all at once. If a member is fair, or it is not the whole set, nothing is waited for at first: a
+ * place in a queue is taken by asking and kept while one waits, all or none is not. The first that
+ * is not free is what the caller has to wait for; whatever was given to it beyond that one goes
+ * back before it does, what comes before it stays, and from then on each is asked for by itself.
  *
  *   multi.c       opening and closing, what the public calls are told
  *   multi_plan.c  what to ask next: no clock, no threads
@@ -69,7 +70,8 @@ struct pawl__multi_call {
     pawl_lock_info *info_out; /* inspect */
     size_t count;
     enum pawl__multi_stage stage;
-    bool whole;  /* all members can be asked as one */
+    bool whole;  /* all members can be asked as one, */
+    bool queues; /* but not be waited for: one is fair */
     bool apart;  /* they are not: who waits keeps what comes before */
     size_t next; /* the slot to wait for: the first that is not acquired, and was not spared */
 
@@ -120,7 +122,8 @@ struct pawl__multi {
     struct pawl__list holds;
     /* Fixed. */
     size_t count;
-    bool whole;                          /* the backend gives all members as one */
+    bool whole;                          /* the backend gives all members as one, */
+    bool queues;                         /* and at least one stands in a queue if it waits */
     struct pawl__multi_member members[]; /* in canonical order */
 };
 

@@ -39,6 +39,7 @@ struct pawl__multi_call *pawl__multi_call_new(
     call->owner = owner;
     call->count = count;
     call->whole = multi->whole;
+    call->queues = multi->queues;
     call->culprit = count;
     call->error_slot = count;
     pawl__list_init(&call->node);
@@ -114,18 +115,24 @@ static bool is_gathered(const struct pawl__multi_call *call, size_t index)
     return false;
 }
 
-/* Those that the backend gives together, so many as one question. */
-static void form_parties(struct pawl__request **together, size_t count)
+/* Those that the backend gives together are one question. */
+static void form_party(struct pawl__request **together, size_t count)
 {
-    for (size_t first = 0; first < count; first += PAWL__JOINT_MAX) {
-        const size_t rest = count - first;
-        struct pawl__party *party = &slot_of(together[first])->party;
-        *party = (struct pawl__party){
-            .requests = together + first, .count = rest < PAWL__JOINT_MAX ? rest : PAWL__JOINT_MAX};
-        for (size_t i = 0; i < party->count && party->count > 1; i++) {
-            party->requests[i]->party = party;
+    if (count > 1) {
+        struct pawl__party *party = &slot_of(together[0])->party;
+        *party = (struct pawl__party){.requests = together, .count = count};
+        for (size_t i = 0; i < count; i++) {
+            together[i]->party = party;
         }
     }
+}
+
+/* Is it asked together with others of its client? One that may have to be waited for in a queue is
+ * only if nothing could be kept meanwhile: the others would have to be had again. */
+static bool joins(const struct pawl__multi_call *call, const struct pawl_lock *twin)
+{
+    const bool queues = twin->handle.terms->kind == PAWL_FAIR;
+    return pawl__multi_joins(twin) && (!queues || call->stage == PAWL__MULTI_WHOLE);
 }
 
 /* Gather those of them that are given together, or those that are not; how many they are. */
@@ -136,7 +143,7 @@ static size_t gather_joint(
     size_t count = 0;
     for (size_t i = first; i < call->count; i++) {
         const struct pawl_lock *twin = call->multi->members[i].twin;
-        if (call->slots[i].asked && twin->client == client && pawl__multi_joins(twin) == joint) {
+        if (call->slots[i].asked && twin->client == client && joins(call, twin) == joint) {
             prepare(call, i);
             together[count++] = &call->slots[i].async.request;
         }
@@ -150,7 +157,7 @@ static size_t gather_client(
 {
     const size_t count = gather_joint(call, first, together, true);
     if (call->ask == PAWL__WANT_ACQUIRE && !call->apart) {
-        form_parties(together, count);
+        form_party(together, count);
     }
     return count + gather_joint(call, first, together + count, false);
 }

@@ -3,7 +3,8 @@
  * answers, so a test can be the driver.
  *
  * An acquire that can be asked as one is: that is its only round, and UNDO after a fault. Any
- * other, and one that has waited as one for long enough, goes through rounds:
+ * other, and one that has waited as one for long enough, which is no time at all if a member is
+ * fair, goes through rounds:
  *
  *   TRY ──all given──> done
  *    │ ^
@@ -115,10 +116,12 @@ static int64_t wait_left_us(const struct pawl__multi_call *call, int64_t now_us)
     return call->until_us == PAWL__NEVER ? PAWL__NEVER : pawl__max64(call->until_us - now_us, 0);
 }
 
-/* Not for ever: a set that is never free as a whole can be had one by one. */
+/* Not for ever: a set that is never free as a whole can be had one by one. And who waits for a fair
+ * member has to stand in its queue, which nobody can for a whole set. */
 static bool try_whole(struct pawl__multi_call *call, int64_t now_us)
 {
-    const int64_t wait_us = pawl__min64(wait_left_us(call, now_us), WHOLE_US);
+    const int64_t most_us = call->queues ? 0 : WHOLE_US;
+    const int64_t wait_us = pawl__min64(wait_left_us(call, now_us), most_us);
     begin(call, PAWL__MULTI_WHOLE, PAWL__WANT_ACQUIRE, wait_us);
     return mark(call, 0, false);
 }

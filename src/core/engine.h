@@ -119,7 +119,7 @@ enum pawl__tally_verb {
     PAWL__TALLY_AWAIT   /* LATCH: DONE: it is at zero. HELD: it is not */
 };
 
-#define PAWL__JOINT_MAX 100 /* acquires that are one: the backend is busy with them for so long */
+#define PAWL__JOINT_MAX PAWL_MULTI_MAX /* acquires that are one: any set */
 
 #define PAWL__PERMIT_SIZE 16       /* bytes of an id */
 #define PAWL__PERMITS_AT_ONCE 1000 /* ids in one operation */
@@ -157,7 +157,8 @@ struct pawl__op {
     bool wanted; /* renew: a caller waits for it, and would be told that it failed */
     bool queue;  /* acquire, FAIR: if it is not given now, stand in the backend's queue for it */
     bool joint;  /* acquire: together with the one before it in the list, all of them or none; only
-                    for engines and families that say `joins`, and PAWL__JOINT_MAX in a row */
+                    for engines and families that say `joins`, PAWL__JOINT_MAX in a row, and none
+                    of them to stand in a queue */
     pawl_kind as : 8;    /* SHARED: PAWL_READ or PAWL_WRITE */
     unsigned count;      /* count: the number to show */
     unsigned tokens;     /* acquire, pass: so many in a row are for this grant; 0: one */

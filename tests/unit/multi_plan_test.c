@@ -233,6 +233,33 @@ static void a_whole_that_is_never_free(void **state)
 }
 
 /* The caller had one before, and entered it again. */
+/* Asked as one, but not waited for so: who waits stands in the fair one's queue, and keeps what
+ * comes before. */
+static void a_whole_with_a_fair_member(void **state)
+{
+    (void)state;
+    struct pawl__multi_call *call = new_call(ACQUIRE, 5000);
+    call->whole = call->queues = true;
+    expect_round(call, START_US, "xxxx", ACQUIRE, 0);
+    assert_false(call->apart);
+    answer(call, "ssbs");
+    expect_round(call, START_US + 100, "xxxx", ACQUIRE, 0);
+    assert_true(call->apart);
+    answer(call, "oobo");
+    expect_round(call, START_US + 200, "---x", RELEASE, 0);
+    answer(call, "---o");
+    expect_round(call, START_US + 300, "--x-", ACQUIRE, 4700);
+    answer(call, "--o-");
+    expect_round(call, START_US + 400, "---x", ACQUIRE, 0);
+    answer(call, "---o");
+    expect_end(call, START_US + 500, PAWL_OK, "xxxx");
+    call = new_call(ACQUIRE, 0);
+    call->whole = call->queues = true;
+    expect_round(call, START_US, "xxxx", ACQUIRE, 0);
+    answer(call, "ssbs");
+    expect_end(call, START_US, PAWL_BUSY, "----");
+}
+
 static void a_whole_that_fails_gives_back_what_was_entered(void **state)
 {
     (void)state;
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(patience_does_not_help_otherwise),
         cmocka_unit_test(as_a_whole),
         cmocka_unit_test(a_whole_that_is_never_free),
+        cmocka_unit_test(a_whole_with_a_fair_member),
         cmocka_unit_test(a_whole_that_fails_gives_back_what_was_entered),
         cmocka_unit_test(those_that_were_spared),
         cmocka_unit_test(lost_while_waiting),

@@ -142,10 +142,14 @@ static bool put_acquire(struct pawl__commands *commands, struct pawl__buffer *ou
 /* What acquire_mixed.lua calls a lock. */
 static char letter_of(const struct pawl__op *op)
 {
-    if (op->place->family == PAWL__FAMILY_PLAIN) {
+    const enum pawl__family family = op->place->family;
+    if (family == PAWL__FAMILY_FAIR) {
+        return 'f';
+    }
+    if (family == PAWL__FAMILY_PLAIN) {
         return 'p';
     }
-    if (op->place->family != PAWL__FAMILY_SHARED) {
+    if (family != PAWL__FAMILY_SHARED) {
         return 'm';
     }
     return op->as == PAWL_WRITE ? 'w' : 'r';
@@ -160,14 +164,35 @@ static char *write_letters(char *at, const struct pawl__op *ops, unsigned count)
     return write_bytes(at, "\r\n", 2);
 }
 
-static char *write_stems(char *at, const struct pawl__op *ops)
+/* The keys of all locks, and behind them those of fair ones' queues. */
+static char *write_all_keys(char *at, const struct pawl__op *ops)
 {
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
-        if (letter_of(op) == 'r') {
-            at = write_key(at, pawl__redis_place_of(op->place), KEY_STEM);
+        const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+        at = write_key(at, place, letter_of(op) == 'p' ? KEY_LOCK : KEY_TOKEN);
+        at = write_key(at, place, KEY_LOCK);
+    }
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        if (letter_of(op) == 'f') {
+            const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+            at = write_key(at, place, KEY_QUEUE);
+            at = write_key(at, place, KEY_TIMEOUTS);
         }
     }
     return at;
+}
+
+/* What only some letters need. */
+static char *write_extras(char *at, const struct pawl__op *ops, bool fair)
+{
+    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
+        const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
+        const char letter = letter_of(op);
+        if (letter == 'r' || letter == 'f') {
+            at = write_key(at, place, letter == 'r' ? KEY_STEM : KEY_CHANNEL);
+        }
+    }
+    return fair ? write_number(at, PAWL__FAIR_WAIT_MS) : at;
 }
 
 /* Several that are one; see acquire_all.lua and acquire_mixed.lua. */
@@ -177,28 +202,28 @@ __attribute__((noinline)) static bool put_acquires(const struct pawl__commands *
     struct pawl__script_head head;
     uint32_t count = 0;
     uint32_t readers = 0;
+    uint32_t fairs = 0;
     bool mixed = false;
     size_t size = REST_SIZE_MAX;
     for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
         const char letter = letter_of(op);
+        assert(!op->queue);
         count++;
         readers += letter == 'r' ? 1 : 0;
+        fairs += letter == 'f' ? 1 : 0;
         mixed = mixed || letter != 'm';
-        size += rest_size(pawl__redis_place_of(op->place), 3);
+        size += rest_size(pawl__redis_place_of(op->place), letter == 'f' ? 5 : 3);
     }
     assert(count <= PAWL__JOINT_MAX);
     const struct pawl__script *script =
         mixed ? &pawl__script_acquire_mixed : &pawl__script_acquire_all;
-    head_init(&head, script, 2 * count, (mixed ? 3U : 2U) + 3 * count + readers);
+    head_init(&head, script, 2 * count + 2 * fairs,
+        (mixed ? 3U : 2U) + 3 * count + readers + fairs + (fairs > 0 ? 1 : 0));
     char *at = begin(out, &head, script, whole, size);
     if (at == NULL) {
         return false;
     }
-    for (const struct pawl__op *op = ops; op != NULL; op = op->next) {
-        const struct pawl__redis_place *place = pawl__redis_place_of(op->place);
-        at = write_key(at, place, letter_of(op) == 'p' ? KEY_LOCK : KEY_TOKEN);
-        at = write_key(at, place, KEY_LOCK);
-    }
+    at = write_all_keys(at, ops);
     at = write_number(at, commands->token_ttl_s);
     at = write_number(at, commands->token_floor);
     at = mixed ? write_letters(at, ops, count) : at;
@@ -207,7 +232,7 @@ __attribute__((noinline)) static bool put_acquires(const struct pawl__commands *
         at = write_lease(at, op->lease_us);
         at = write_number(at, op->tokens > 0 ? op->tokens : 1);
     }
-    return finish(out, mixed ? write_stems(at, ops) : at);
+    return finish(out, mixed ? write_extras(at, ops, fairs > 0) : at);
 }
 
 static bool put_count(const struct pawl__commands *commands, struct pawl__buffer *out,

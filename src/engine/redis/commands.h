@@ -14,8 +14,7 @@
 #include "engine/redis/resp.h"
 #include "engine/redis/resp_write.h"
 
-enum { PAWL__BATCH_MAX = 100 }; /* locks renewed, acquired or released by one script */
-_Static_assert(PAWL__BATCH_MAX == PAWL__JOINT_MAX, "what is made together is one command");
+enum { PAWL__BATCH_MAX = 100 }; /* locks renewed or released by one script */
 
 /* No token is below this: microseconds of a clock that says 2001 or later. */
 #define PAWL__TOKEN_FLOOR INT64_C(1000000000000000)
@@ -71,8 +70,8 @@ void pawl__commands_set_floor(struct pawl__commands *commands, int64_t token_flo
  * mutexes; and acquires that are made together are one. */
 bool pawl__command_joins(const struct pawl__op *op, const struct pawl__op *next);
 
-/* Write one operation, or up to PAWL__BATCH_MAX linked by next, which join. False: there is no
- * room, and nothing was written. */
+/* Write one operation, or several linked by next, which join: up to PAWL__BATCH_MAX, but of
+ * acquires PAWL__JOINT_MAX. False: there is no room, and nothing was written. */
 __attribute__((warn_unused_result)) bool pawl__command_put(struct pawl__commands *commands,
     struct pawl__buffer *out, const struct pawl__op *ops, bool whole);
 

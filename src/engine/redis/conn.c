@@ -117,9 +117,9 @@ static struct pawl__op *cut_batch(struct pawl__op **ops)
 {
     struct pawl__op *first = *ops;
     struct pawl__op *last = first;
+    const size_t most = first->kind == PAWL__OP_ACQUIRE ? PAWL__JOINT_MAX : PAWL__BATCH_MAX;
     for (size_t count = 1;
-         count < PAWL__BATCH_MAX && last->next != NULL && pawl__command_joins(first, last->next);
-         count++) {
+         count < most && last->next != NULL && pawl__command_joins(first, last->next); count++) {
         last = last->next;
     }
     *ops = last->next;

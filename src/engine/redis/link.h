@@ -26,7 +26,8 @@
 
 #include <poll.h>
 
-enum { PAWL__LINK_OUT_SIZE_MAX = 4 << 20 }; /* bytes that may wait to be sent */
+/* Bytes that may wait to be sent. The largest set with the longest names takes 6 million. */
+enum { PAWL__LINK_OUT_SIZE_MAX = 8 << 20 };
 
 enum pawl__link_state {
     PAWL__LINK_DOWN,

@@ -276,8 +276,9 @@ const struct pawl__engine pawl__engine_redis = {
                 PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) |
                 PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_SEMAPHORE) |
                 PAWL__FAMILY_BIT(PAWL__FAMILY_PERMITS) | PAWL__FAMILY_BIT(PAWL__FAMILY_LATCH),
-    .joins = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) |
-             PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN),
+    .joins = PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR) |
+             PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) |
+             PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN),
     .place_size = sizeof(struct pawl__redis_place),
     .expires = true,
     .sessions = false,

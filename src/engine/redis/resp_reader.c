@@ -11,8 +11,8 @@ const struct pawl__resp_limits pawl__resp_limits_default = {
     .reply_size = 4 << 20,
     .bulk_size = 1 << 20,
     .line_size = 64 << 10,
-    .element_count = 1 << 10,
-    .node_count = 8 << 10, /* 256 KiB of nodes */
+    .element_count = 1 << 10, /* PAWL__JOINT_MAX and no more */
+    .node_count = 8 << 10,    /* 256 KiB of nodes */
     .depth = 8,
 };
 

@@ -9,7 +9,7 @@
 enum {
     FEW = 4,
     EIGHT = 8,
-    MANY = 130,
+    MANY = 300,
     TIMEOUT_MS = 500,
     LEASE_MS = 1500,
     BOUND_MS = 8000,

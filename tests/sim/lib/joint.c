@@ -46,13 +46,29 @@ void sim_joint_sent(struct sim_call *leader)
     }
 }
 
-/* Whether somebody else holds it, other than as a reader beside a reader. */
+/* Whether somebody who may live stands in the queue, before whom nobody of a set ever does. */
+static bool is_awaited(const struct sim_picture *picture, int64_t now_us)
+{
+    bool any = false;
+    for (unsigned i = 0; i < picture->line; i++) {
+        any = any || picture->waiters[i].dead_us > now_us;
+    }
+    return any;
+}
+
+/* Whether somebody else holds it, other than as a reader beside a reader, or is to have it first.
+ */
 static bool is_busy(struct sim_world *world, const struct sim_call *call)
 {
     static struct sim_picture picture;
-    sim_picture_look(world, call->name, sim_backend_now(world), &picture);
+    const int64_t now_us = sim_backend_now(world);
+    sim_picture_look(world, call->name, now_us, &picture);
     const bool both_read = call->copy.as == PAWL_READ && picture.holds[0].reads;
-    return picture.held > 0 && !both_read &&
+    if (call->copy.queue) {
+        sim_fail(world, "M2", "client %u: name %u of several is waited for in its queue",
+            call->client->index, call->name);
+    }
+    return (picture.held > 0 || is_awaited(&picture, now_us)) && !both_read &&
            sim_picture_find(&picture, sim_peer(call->uuid), call->copy.id) == NULL;
 }
 

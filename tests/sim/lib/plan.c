@@ -179,15 +179,16 @@ static void make_multi(struct sim_plan *plan, struct pawl__random *random)
     plan->on[SIM_CLOSE] = plan->on[SIM_SHUT] = plan->on[SIM_THREAD_END] = false;
 }
 
-/* The same with an engine that gives nearly all kinds together: as a rule all names are of these.
- * No request comes twice, for its copy would have to be of all. */
+/* The same with an engine that gives all kinds together, or all but fair ones, of which there are
+ * few: a set with one of these does not wait as a whole. No request comes twice, for its copy would
+ * have to be of all. */
 static void make_joint(struct sim_plan *plan, struct pawl__random *random)
 {
     static const enum pawl__family families[] = {PAWL__FAMILY_MUTEX, PAWL__FAMILY_MUTEX,
         PAWL__FAMILY_MUTEX, PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED, PAWL__FAMILY_SHARED,
         PAWL__FAMILY_SPIN, PAWL__FAMILY_PLAIN};
     make_multi(plan, random);
-    plan->joins = true;
+    plan->joins = SIM_JOINS;
     const bool whole = pawl__random_below(random, 4) > 0;
     for (int i = 0; i < SIM_NAMES_MAX && whole; i++) {
         const size_t count = sizeof families / sizeof families[0];
@@ -198,6 +199,12 @@ static void make_joint(struct sim_plan *plan, struct pawl__random *random)
     if (plan->twins) {
         plan->handles = SIM_HANDLES_EACH * SIM_NAMES_MAX;
         plan->actors = SIM_ACTORS_MAX - 1;
+    }
+    const uint64_t dice = pawl__random_below(random, 6);
+    if (dice == 0) {
+        plan->joins &= ~PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR); /* they are asked for beside */
+    } else if (dice == 5) {
+        plan->families[pawl__random_below(random, SIM_NAMES_MAX)] = PAWL__FAMILY_FAIR;
     }
 }
 

@@ -89,9 +89,10 @@ enum sim_fault {
 extern const char *const sim_fault_names[SIM_FAULT_COUNT];
 
 /* Of these families an engine may give several together. */
-#define SIM_JOINS                                                                   \
-    (PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | \
-        PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) | PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN))
+#define SIM_JOINS                                                                     \
+    (PAWL__FAMILY_BIT(PAWL__FAMILY_MUTEX) | PAWL__FAMILY_BIT(PAWL__FAMILY_FAIR) |     \
+        PAWL__FAMILY_BIT(PAWL__FAMILY_SHARED) | PAWL__FAMILY_BIT(PAWL__FAMILY_SPIN) | \
+        PAWL__FAMILY_BIT(PAWL__FAMILY_PLAIN))
 
 struct sim_plan {
     uint64_t seed;
@@ -105,8 +106,8 @@ struct sim_plan {
     unsigned names;
     enum pawl__family families[SIM_NAMES_MAX]; /* of each name */
     unsigned teams;                            /* of each client, that want all names at once, */
-    bool joins;                                /* and the engine gives SIM_JOINS together, */
-    bool twins; /* and whoever is the first team asks for single names besides */
+    unsigned joins; /* and the engine gives these together, of SIM_JOINS, */
+    bool twins;     /* and whoever is the first team asks for single names besides */
     int64_t permits[SIM_NAMES_MAX]; /* of semaphores */
     bool handoff;                   /* some handles of mutexes ask for it */
     unsigned handles;

@@ -135,16 +135,7 @@ static bool is_valid(const struct sim_team *team, size_t *lost_out)
 /* Whether the engine gives this name together with others. */
 static bool joins(const struct sim_plan *plan, unsigned name)
 {
-    return plan->joins && (SIM_JOINS & PAWL__FAMILY_BIT(plan->families[name])) != 0;
-}
-
-static bool all_join(const struct sim_plan *plan)
-{
-    bool all = true;
-    for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
-        all = all && joins(plan, name);
-    }
-    return all;
+    return (plan->joins & PAWL__FAMILY_BIT(plan->families[name])) != 0;
 }
 
 static void form_party(struct sim_team *team)
@@ -152,8 +143,10 @@ static void form_party(struct sim_team *team)
     const struct pawl__multi_call *call = team->call;
     size_t count = 0;
     for (unsigned name = 0; name < SIM_NAMES_MAX && !call->apart; name++) {
+        const bool queues = team->client->world->plan.families[name] == PAWL__FAMILY_FAIR;
         if (call->slots[name].asked && call->ask == PAWL__WANT_ACQUIRE &&
-            joins(&team->client->world->plan, name)) {
+            joins(&team->client->world->plan, name) &&
+            (!queues || call->stage == PAWL__MULTI_WHOLE)) {
             team->together[count++] = &hand(team, name)->request;
         }
     }
@@ -234,11 +227,16 @@ static void go_on(struct sim_team *team)
 
 static void begin(struct sim_team *team, enum pawl__request_kind kind, int64_t wait_us)
 {
+    const struct sim_plan *plan = &team->client->world->plan;
     struct pawl__multi_call *call = team->call;
     memset(call, 0, sizeof *call + SIM_NAMES_MAX * sizeof call->slots[0]);
     call->kind = kind;
     call->count = SIM_NAMES_MAX;
-    call->whole = all_join(&team->client->world->plan);
+    call->whole = true;
+    for (unsigned name = 0; name < SIM_NAMES_MAX; name++) {
+        call->whole = call->whole && joins(plan, name);
+        call->queues = call->queues || plan->families[name] == PAWL__FAMILY_FAIR;
+    }
     call->culprit = SIM_NAMES_MAX;
     call->error_slot = SIM_NAMES_MAX;
     call->until_us = pawl__later(sim_now(team->client), wait_us);

@@ -30,13 +30,7 @@
 --   is told: a waiter of Redisson sleeps for as long as the one before it seemed to live.
 -- Errors come before anything is changed, but for dead heads, which are removed anyway.
 local queue, timeouts, wait = KEYS[3], KEYS[4], tonumber(ARGV[5])
-local length, times = redis.pcall('LLEN', queue), redis.pcall('ZCARD', timeouts)
-for _, size in ipairs({length, times}) do
-    if type(size) == 'table' then
-        return size.err:find('WRONGTYPE', 1, true) and
-            redis.error_reply('QUEUETYPE not a queue of waiters') or size
-    end
-end
+--include sizes
 --include queue
 local function is_listed(owner)
     for _, member in ipairs(redis.call('LRANGE', queue, 0, -1)) do
@@ -65,7 +59,7 @@ local function stand()
 end
 local free = ttl == -2
 local asked = not free and redis.call('HEXISTS', KEYS[2], owner) == 1
-local head, removed = nil, false
+local head, removed = nil, 0
 if length > 0 then
     head, removed = purge(owner)
 end
@@ -77,7 +71,7 @@ if not asked and not (free and (not head or head == owner)) then
         stand()
     end
     if free then
-        if removed then
+        if removed > 0 then
             redis.pcall('PUBLISH', ARGV[7] .. ':' .. head, '0')
         end
         ttl = math.min((redis.call('ZSCORE', timeouts, head) or now) - now, 1000)
