@@ -236,6 +236,7 @@ class Stage:
             end_process(pid)
         if self.server:
             self.server.terminate()
+            self.server.send_signal(signal.SIGCONT)  # a case that failed may have left it stopped
             self.server.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
 
