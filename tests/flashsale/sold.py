@@ -151,9 +151,9 @@ def told(monitor, words):
 def an_order_of_four_leases_is_renewed_every_third_and_not_after(stage):
     def holds(stage, strategy):
         redis = stage.redis()
-        slow = stage.serve(redis, "--strategy", strategy, "--lease", "900ms",
-                           "--slow-at", "1:3600ms")
-        other = stage.serve(redis, "--strategy", strategy, "--lease", "900ms", "--wait", "20s")
+        slow = stage.serve(redis, "--strategy", strategy, "--lease", "1800ms",
+                           "--slow-at", "1:7200ms")
+        other = stage.serve(redis, "--strategy", strategy, "--lease", "1800ms", "--wait", "20s")
         slow.put(ITEM, stock=50)
         monitor = watch_commands(stage, redis)
         first = order_later(slow)
@@ -173,10 +173,10 @@ def an_order_of_four_leases_is_renewed_every_third_and_not_after(stage):
         times = told(monitor, "p?expire")
         gaps = [later - earlier for earlier, later in zip(times, times[1:])][:-1]
         expect_true(9 <= len(gaps) <= 13, f"{strategy}: renewed {len(gaps)} times in 12 thirds")
-        expect_true(max(gaps) < 0.6, f"{strategy}: late renewals: {gaps}")
+        expect_true(max(gaps) < 1.2, f"{strategy}: late renewals: {gaps}")
         redis.cli("set", LOCK, "another", "px", "60000", db=1)
         scripts = told(monitor, "eval|evalsha")
-        until(lambda: lease_left(redis) < 59300, "two more thirds have passed")
+        until(lambda: lease_left(redis) < 58600, "two more thirds have passed")
         expect(told(monitor, "eval|evalsha"), scripts, f"{strategy}: scripts after the release")
 
     for_each(stage, ["renewed", "pawl"], check)

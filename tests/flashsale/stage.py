@@ -243,8 +243,11 @@ class Shop(Process):
                 sockets.append(socket.create_connection(("127.0.0.1", self.port), seconds))
             for connection in sockets:
                 connection.sendall(head)
-            for connection in sockets:
-                status = int(connection.recv(12).split()[1])
+            for number, connection in enumerate(sockets):
+                line = connection.recv(12)
+                expect_true(len(line) == 12, f"order {number} was closed after {line!r}, others got "
+                            f"{statuses}; the shop runs: {self.runs()}, said: {self.said()[-500:]}")
+                status = int(line.split()[1])
                 statuses[status] = statuses.get(status, 0) + 1
         finally:
             for connection in sockets:
