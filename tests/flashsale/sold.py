@@ -79,7 +79,7 @@ def an_order_for_several_pieces_takes_them_together(stage):
 @case
 def the_fair_lock_serves_in_the_order_of_arrival(stage):
     redis, (one, other) = two(stage, "--strategy", "pawl-fair", "--wait", "20s")
-    slow = stage.serve(redis, "--strategy", "pawl-fair", "--slow-at", "1:1500ms")
+    slow = stage.serve(redis, "--strategy", "pawl-fair", "--slow-at", "1:5s")
     one.put(ITEM, stock=50)
     orders = [order_later(slow)]
     inside(slow)
@@ -111,7 +111,7 @@ def the_lock_may_live_elsewhere(stage):
 
 @case
 def three_customers_without_a_lock_all_see_49(stage):
-    redis, shops = two(stage, "--strategy", "none", "--work", "300ms")
+    redis, shops = two(stage, "--strategy", "none", "--work", "1500ms")
     shops[0].put(ITEM, stock=50)
     answers = stages.together(3, lambda i: shops[i % 2].order(ITEM))
     expect([(answer.status, answer.json["remaining"]) for answer in answers], [(201, 49)] * 3,

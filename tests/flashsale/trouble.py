@@ -166,7 +166,7 @@ def redis_may_come_later_than_the_shop(stage):
 def redis_dies_between_read_and_write(stage):
     """Nothing was written, and the shop knows it."""
     redis = stage.redis("--appendonly", "yes", "--appendfsync", "always")
-    shop = stage.serve(redis, "--strategy", "none", "--work", "1s")
+    shop = stage.serve(redis, "--strategy", "none", "--work", "2500ms")
     shop.put("10001", stock=5)
     order = stages.in_background(shop.order, "10001")
     until(lambda: shop.metrics()["flashsale_lock_wait_seconds_count"] == 1, "it is inside")
@@ -181,7 +181,7 @@ def redis_dies_between_read_and_write(stage):
 def redis_freezes_over_the_answer(stage):
     """The write was sent; nobody can know, and the answer says so and does not ask to repeat it."""
     redis = stage.redis()
-    shop = stage.serve(redis, "--strategy", "none", "--work", "500ms")
+    shop = stage.serve(redis, "--strategy", "none", "--work", "1500ms")
     shop.put("10001", stock=5)
     expect(shop.order("10001").status, 201, "an order before, after which Redis knows the script")
     order = stages.in_background(shop.order, "10001")
