@@ -32,7 +32,7 @@ def broken_by_an_operator(scene):
 
 @case("file", "redis")
 def lost_the_command_may_tidy_up(scene):
-    run = scene.shell("--lease", "1.5", "trap 'echo tidy >tidy; exit 0' TERM;" + READY +
+    run = scene.shell("--lease", "6", "trap 'echo tidy >tidy; exit 0' TERM;" + READY +
                       "sleep 1000 & wait")
     scene.break_lock()
     expect(run.status(), 76, "exit status")
@@ -120,23 +120,23 @@ def frozen(scene, line, lease):
 
 @case("redis")
 def frozen_server_term_before_the_lease_ends(scene):
-    frozen(scene, "trap 'echo >tidy; exit 0' TERM;" + READY + "sleep 1000 & wait", 3)
+    frozen(scene, "trap 'echo >tidy; exit 0' TERM;" + READY + "sleep 1000 & wait", 6)
     expect(os.path.exists(scene.path("tidy")), True, "TERM was heard")
 
 
 @case("redis")
 def frozen_server_kill_before_the_lease_ends(scene):
-    frozen(scene, DEAF_TREE, 3)
+    frozen(scene, DEAF_TREE, 6)
 
 
 @case("redis")
 def frozen_server_and_a_stopped_front(scene):
-    run = scene.shell("--lease", "3", DEAF_TREE)
+    run = scene.shell("--lease", "6", DEAF_TREE)
     run.signal(signal.SIGSTOP)
     frozen_at = scene.freeze()
     # It is woken; should somebody stop it again and again, the keeper acts alone.
     while scene.commands():
-        if boottime() - frozen_at > 3:
+        if boottime() - frozen_at > 6:
             raise AssertionError("the command outlived the lease")
         run.signal(signal.SIGSTOP)
         time.sleep(0.002)
@@ -152,7 +152,7 @@ def forgetful_server_is_found_out_long_before_the_next_renewal(scene):
     scene.stage.start_server()
     back_at = boottime()
     expect(run.status(), 76, "exit status")
-    if boottime() - back_at > 5:  # a pause, the grace; the renewal would be due after 20
+    if boottime() - back_at > 12:  # a pause, the grace; the renewal would be due after 20
         raise AssertionError(f"it went on for {boottime() - back_at:.2f} s")
     expect("lost" in run.said(), True, f"a sentence: {run.said()}")
     expect(scene.commands(), [], "left running")
@@ -175,7 +175,7 @@ def longest_hold(scene):
     run = scene.shell("--max-hold", "1.5", DEAF_TREE)
     begin = boottime()
     until(lambda: not scene.commands(), "the command has ended")
-    if boottime() - begin > 2:  # how late it is seen depends on the machine
+    if boottime() - begin > 8:  # how late it is seen depends on the machine; the lease has 30
         raise AssertionError("it was held for too long")
     expect(run.status(), 76, "exit status")
     expect("longest hold" in run.said(), True, f"a sentence: {run.said()}")

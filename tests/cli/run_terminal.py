@@ -73,14 +73,14 @@ def continue_job(terminal, command):
 
 @case("file", "redis")
 def stop_keeps_the_lock_and_fg_goes_on(scene, terminal):
-    terminal.run("pawl run --lease 1 job -- sh -c 'echo up; read x; echo got $x; exit 4'")
+    terminal.run("pawl run --lease 3 job -- sh -c 'echo up; read x; echo got $x; exit 4'")
     await_line(terminal, "up")
     front, command = front_of(scene)
     terminal.press("C-z")
     terminal.await_text("Stopped")
     expect([stat_of(front)[0], stat_of(command)[0]], ["T", "T"], "states")
     begin = boottime()
-    until(lambda: boottime() - begin > 1.5, "the lease would be over")
+    until(lambda: boottime() - begin > 3.5, "the lease would be over")
     expect(scene.is_free(), False, "free")
     continue_job(terminal, command)
     terminal.run("hello")

@@ -33,7 +33,7 @@ import sys
 import tempfile
 import time
 
-COMMAND_SECONDS_MAX = 60
+COMMAND_SECONDS_MAX = 120
 SERVER_SECONDS_MAX = 20
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,7 +47,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # for a timeout; `server_pid 2` is the process of one.
 PRELUDE = r"""
 until_true() {
-    local end=$((SECONDS + 20))
+    local end=$((SECONDS + 40))
     until "$@" >/dev/null 2>&1; do
         ((SECONDS < end)) || { echo "this never came true: $*" >&2; return 1; }
         sleep 0.02
@@ -236,6 +236,7 @@ class Stage:
             end_process(pid)
         if self.server:
             self.server.terminate()
+            self.server.send_signal(signal.SIGCONT)  # a case that failed may have left it stopped
             self.server.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
 

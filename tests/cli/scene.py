@@ -20,7 +20,7 @@ import time
 
 import runner
 
-SECONDS_MAX = 20
+SECONDS_MAX = 40
 
 
 def cases_in(cases):

@@ -95,7 +95,7 @@ static int64_t best_pair_ms(pawl_lock *multi, struct proxy *const proxies[], siz
     for (size_t i = 0; i < count; i++) {
         proxy_set_delay(proxies[i], PROXY_TO_CLIENT, WAY_MS, 0);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 || (i < 12 && best_ms >= 4 * WAY_MS); i++) { /* a busy machine */
         const int64_t start_ms = boottime_ms();
         ASSERT_OK(pawl_lock_acquire(multi, PAWL_TRY));
         ASSERT_OK(pawl_lock_release(multi));

@@ -167,7 +167,7 @@ static pawl_lock *open_fixed(pawl_client *client, const char *name)
 {
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     pawl_lock *lock = NULL;
-    options.lease_ms = 300;
+    options.lease_ms = 1000;
     options.renew = false;
     options.on_lost = note_loss;
     ASSERT_OK(pawl_lock_open(client, name, &options, &lock));

@@ -10,12 +10,15 @@ from stage import expect, expect_true, until
 
 CASES, case = stages.cases()
 
+# All connect before the first of them asks, and on a busy machine that takes a while.
+PATIENT = ["--patience", "60s"]
+
 
 @case
 def three_thousand_wait_without_three_thousand_threads(stage):
     """All of them wait at the same time, because the first one takes its time inside."""
     redis = stage.redis()
-    shop = stage.serve(redis, "--strategy", "pawl", "--wait", "60s", "--slow-at", "1:4s")
+    shop = stage.serve(redis, "--strategy", "pawl", "--wait", "60s", "--slow-at", "1:4s", *PATIENT)
     shop.put("10001", stock=3000)
     orders = stages.in_background(shop.order_at_once, 3000, "10001", 90)
     waiting = until(lambda: shop.metrics()["flashsale_waiting"] >= 2990, "nearly all wait")
@@ -32,7 +35,7 @@ def three_thousand_wait_without_three_thousand_threads(stage):
 @case
 def two_instances_sell_exactly(stage):
     redis = stage.redis()
-    shops = [stage.serve(redis, "--wait", "60s") for _ in range(2)]
+    shops = [stage.serve(redis, "--wait", "60s", *PATIENT) for _ in range(2)]
     for strategy in ("pawl", "pawl-handoff"):
         sell_with_two(redis, shops, strategy)
 
@@ -55,7 +58,7 @@ def sell_with_two(redis, shops, strategy):
 @case
 def without_a_lock_the_same_piece_is_sold_again_and_again(stage):
     redis = stage.redis()
-    shop = stage.serve(redis, "--work", "5ms")
+    shop = stage.serve(redis, "--work", "5ms", *PATIENT)
     for strategy, exact in (("none", False), ("process-mutex", True), ("atomic", True)):
         shop.put("10001", stock=100)
         sold = shop.order_at_once(100, "10001", strategy=strategy)
@@ -68,7 +71,8 @@ def without_a_lock_the_same_piece_is_sold_again_and_again(stage):
 @case
 def a_mutex_of_the_process_is_not_enough_for_two(stage):
     redis = stage.redis()
-    shops = [stage.serve(redis, "--strategy", "process-mutex", "--work", "2ms") for _ in range(2)]
+    shops = [stage.serve(redis, "--strategy", "process-mutex", "--work", "2ms", *PATIENT)
+             for _ in range(2)]
     shops[0].put("10001", stock=200)
     runs = [stages.in_background(shop.order_at_once, 100, "10001") for shop in shops]
     for run in runs:
@@ -81,7 +85,7 @@ def whoever_waits_too_long_is_told(stage):
     redis = stage.redis()
     for strategy in ("pawl", "pawl-handoff", "process-mutex"):
         shop = stage.serve(
-            redis, "--strategy", strategy, "--wait", "300ms", "--slow-at", "1:1500ms")
+            redis, "--strategy", strategy, "--wait", "300ms", "--slow-at", "1:4s")
         shop.put("10001", stock=10)
         first = stages.in_background(shop.order, "10001")
         until(lambda: "is inside" in shop.said(), "the first is inside")
@@ -89,7 +93,7 @@ def whoever_waits_too_long_is_told(stage):
         answer = shop.order("10001")
         expect((answer.status, answer.json["error"]), (503, "busy"), strategy)
         expect(answer.headers["Retry-After"], "1", "Retry-After")
-        expect_true(0.25 < time.monotonic() - begin < 1.2, "it waits for --wait, not longer")
+        expect_true(0.25 < time.monotonic() - begin < 3, "it waits for --wait, not longer")
         expect(first.result(10).status, 201, "the slow one is sold")
         expect(shop.order("10001").json["remaining"], 8, "and nothing is lost")
 

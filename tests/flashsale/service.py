@@ -496,7 +496,7 @@ def listen(shop):
 @case
 def events_show_who_holds_and_who_waits(stage):
     redis = stage.redis()
-    shop = stage.serve(redis, "--strategy", "pawl", "--work", "500ms")
+    shop = stage.serve(redis, "--strategy", "pawl", "--work", "1s")
     other = stage.serve(redis)
     shop.put("10001", stock=50)
     (stream, connection), (stream_of_other, connection_of_other) = listen(shop), listen(other)

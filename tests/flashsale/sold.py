@@ -79,7 +79,7 @@ def an_order_for_several_pieces_takes_them_together(stage):
 @case
 def the_fair_lock_serves_in_the_order_of_arrival(stage):
     redis, (one, other) = two(stage, "--strategy", "pawl-fair", "--wait", "20s")
-    slow = stage.serve(redis, "--strategy", "pawl-fair", "--slow-at", "1:1500ms")
+    slow = stage.serve(redis, "--strategy", "pawl-fair", "--slow-at", "1:5s")
     one.put(ITEM, stock=50)
     orders = [order_later(slow)]
     inside(slow)
@@ -111,7 +111,7 @@ def the_lock_may_live_elsewhere(stage):
 
 @case
 def three_customers_without_a_lock_all_see_49(stage):
-    redis, shops = two(stage, "--strategy", "none", "--work", "300ms")
+    redis, shops = two(stage, "--strategy", "none", "--work", "1500ms")
     shops[0].put(ITEM, stock=50)
     answers = stages.together(3, lambda i: shops[i % 2].order(ITEM))
     expect([(answer.status, answer.json["remaining"]) for answer in answers], [(201, 49)] * 3,
@@ -151,9 +151,9 @@ def told(monitor, words):
 def an_order_of_four_leases_is_renewed_every_third_and_not_after(stage):
     def holds(stage, strategy):
         redis = stage.redis()
-        slow = stage.serve(redis, "--strategy", strategy, "--lease", "900ms",
-                           "--slow-at", "1:3600ms")
-        other = stage.serve(redis, "--strategy", strategy, "--lease", "900ms", "--wait", "20s")
+        slow = stage.serve(redis, "--strategy", strategy, "--lease", "1800ms",
+                           "--slow-at", "1:7200ms")
+        other = stage.serve(redis, "--strategy", strategy, "--lease", "1800ms", "--wait", "20s")
         slow.put(ITEM, stock=50)
         monitor = watch_commands(stage, redis)
         first = order_later(slow)
@@ -173,10 +173,10 @@ def an_order_of_four_leases_is_renewed_every_third_and_not_after(stage):
         times = told(monitor, "p?expire")
         gaps = [later - earlier for earlier, later in zip(times, times[1:])][:-1]
         expect_true(9 <= len(gaps) <= 13, f"{strategy}: renewed {len(gaps)} times in 12 thirds")
-        expect_true(max(gaps) < 0.6, f"{strategy}: late renewals: {gaps}")
+        expect_true(max(gaps) < 1.2, f"{strategy}: late renewals: {gaps}")
         redis.cli("set", LOCK, "another", "px", "60000", db=1)
         scripts = told(monitor, "eval|evalsha")
-        until(lambda: lease_left(redis) < 59300, "two more thirds have passed")
+        until(lambda: lease_left(redis) < 58600, "two more thirds have passed")
         expect(told(monitor, "eval|evalsha"), scripts, f"{strategy}: scripts after the release")
 
     for_each(stage, ["renewed", "pawl"], check)

@@ -109,7 +109,7 @@ def the_last_piece_is_found_wherever_it_is(stage):
 @case
 def one_segment_that_is_held_does_not_stop_the_others(stage):
     redis = stage.redis()
-    slow, other = shops_of(stage, redis, 1, "--slow-at", "1:1500ms") + shops_of(stage, redis, 1)
+    slow, other = shops_of(stage, redis, 1, "--slow-at", "1:3500ms") + shops_of(stage, redis, 1)
     slow.put(ITEM, stock=40, segments=4)
     first = order_later(slow)
     inside(slow)
@@ -150,7 +150,7 @@ def a_split_item_is_refused_to_other_strategies(stage):
 @case
 def an_item_in_one_piece_is_one_segment_under_the_ordinary_lock(stage):
     redis = stage.redis()
-    slow, other = shops_of(stage, redis, 1, "--slow-at", "1:500ms") + shops_of(stage, redis, 1)
+    slow, other = shops_of(stage, redis, 1, "--slow-at", "1:2s") + shops_of(stage, redis, 1)
     slow.put(ITEM, stock=20, per_user=2)
     first = order_later(slow, user="u1")
     inside(slow)

@@ -243,8 +243,12 @@ class Shop(Process):
                 sockets.append(socket.create_connection(("127.0.0.1", self.port), seconds))
             for connection in sockets:
                 connection.sendall(head)
-            for connection in sockets:
-                status = int(connection.recv(12).split()[1])
+            for number, connection in enumerate(sockets):
+                line = connection.recv(12)
+                if len(line) < 12:
+                    raise AssertionError(f"order {number} ended with {line!r} after {statuses}; "
+                                         f"the shop runs: {self.runs()}; said: {self.said()}")
+                status = int(line.split()[1])
                 statuses[status] = statuses.get(status, 0) + 1
         finally:
             for connection in sockets:

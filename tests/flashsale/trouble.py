@@ -88,7 +88,7 @@ def whoever_has_bought_does_not_wait_for_the_next(stage):
     after the sale, however long that takes."""
     redis = stage.redis()
     for strategy in ("pawl", "pawl-handoff", "pawl-fenced"):
-        shop = stage.serve(redis, "--strategy", strategy, "--wait", "20s", "--slow-at", "3:3s")
+        shop = stage.serve(redis, "--strategy", strategy, "--wait", "20s", "--slow-at", "3:5s")
         shop.put("10001", stock=10)
         redis.cli("hset", LOCK, "somebody:1", "1", db=1)
         orders = [stages.in_background(shop.order, "10001") for _ in range(3)]
@@ -98,7 +98,7 @@ def whoever_has_bought_does_not_wait_for_the_next(stage):
         until(lambda: "is inside" in shop.said(), "the slow one is inside")
         begin = time.monotonic()
         until(lambda: sum(order.done() for order in orders) == 2, "the two before are answered")
-        expect_true(time.monotonic() - begin < 2, f"{strategy}: they are answered at once")
+        expect_true(time.monotonic() - begin < 4, f"{strategy}: they are answered at once")
         expect([order.result(20).status for order in orders], [201] * 3, "orders")
         shop.terminate()
 
@@ -166,7 +166,7 @@ def redis_may_come_later_than_the_shop(stage):
 def redis_dies_between_read_and_write(stage):
     """Nothing was written, and the shop knows it."""
     redis = stage.redis("--appendonly", "yes", "--appendfsync", "always")
-    shop = stage.serve(redis, "--strategy", "none", "--work", "1s")
+    shop = stage.serve(redis, "--strategy", "none", "--work", "2500ms")
     shop.put("10001", stock=5)
     order = stages.in_background(shop.order, "10001")
     until(lambda: shop.metrics()["flashsale_lock_wait_seconds_count"] == 1, "it is inside")
@@ -181,7 +181,7 @@ def redis_dies_between_read_and_write(stage):
 def redis_freezes_over_the_answer(stage):
     """The write was sent; nobody can know, and the answer says so and does not ask to repeat it."""
     redis = stage.redis()
-    shop = stage.serve(redis, "--strategy", "none", "--work", "500ms")
+    shop = stage.serve(redis, "--strategy", "none", "--work", "1500ms")
     shop.put("10001", stock=5)
     expect(shop.order("10001").status, 201, "an order before, after which Redis knows the script")
     order = stages.in_background(shop.order, "10001")
@@ -245,7 +245,7 @@ def sigterm_sends_away_who_would_wait_too_long(stage):
     redis = stage.redis()
     for strategy in ("pawl", "pawl-handoff"):
         send_away(redis, stage.serve(redis, "--strategy", strategy, "--wait", "60s",
-                                     "--slow-at", "1:2500ms", "--grace", "300ms"))
+                                     "--slow-at", "1:5s", "--grace", "300ms"))
 
 
 def send_away(redis, shop):
@@ -259,7 +259,7 @@ def send_away(redis, shop):
     for order in others:
         answer = order.result(20)
         expect((answer.status, answer.headers["Retry-After"]), (503, "1"), "whoever waits")
-    expect_true(time.monotonic() - begin < 2, "they are told soon")
+    expect_true(time.monotonic() - begin < 4, "they are told soon")
     expect(first.result(20).status, 201, "whoever is inside")
     expect(shop.wait(), 0, "exit status")
     expect(lock_is_held(redis), False, "the lock")
@@ -277,9 +277,9 @@ def sigterm_sends_away_whatever_they_wait_for(stage):
         if strategies[number] in ("redlock", "pawl-multi"):
             # With a short lease, servers that are new vote soon.
             servers = ",".join(stage.redis().url() for _ in range(3))
-            arguments += ["--quorum", servers, "--lease", "1s"]
+            arguments += ["--quorum", servers, "--lease", "2s"]
         shop = stage.serve(redis, "--strategy", strategies[number], "--wait", "60s", "--slow-at",
-                           "1:2500ms", "--grace", "300ms", *arguments)
+                           "1:5s", "--grace", "300ms", *arguments)
         try:
             send_away(redis, shop)
         except Exception as error:
@@ -299,7 +299,7 @@ def sigterm_interrupts_a_renewal_that_never_sells(stage):
     shop.signal(signal.SIGTERM)
     expect(order.result(20).status, 503, "the order")
     expect(shop.wait(), 0, f"exit status: {shop.said()}")
-    expect_true(time.monotonic() - begin < 3, "it ends soon")
+    expect_true(time.monotonic() - begin < 8, "it ends soon")
 
 
 @case
@@ -360,14 +360,14 @@ def faults_are_for_those_who_allow_them(stage):
     expect(shop.ask("/faults/slow?for=x", "POST").status, 400, "no duration")
     expect(shop.ask("/faults/failover", "POST").status, 501, "without a supervisor")
     shop.put("10001", stock=5)
-    answer = shop.ask("/faults/slow?for=600ms", "POST")
+    answer = shop.ask("/faults/slow?for=2s", "POST")
     expect((answer.status, answer.json["fault"]), (200, "slow"), "slow")
     begin = time.monotonic()
     expect(shop.order("10001").status, 201, "the slow order")
-    expect_true(time.monotonic() - begin >= 0.6, "it took its time")
+    expect_true(time.monotonic() - begin >= 2, "it took its time")
     begin = time.monotonic()
     shop.order("10001")
-    expect_true(time.monotonic() - begin < 0.6, "only one order does")
+    expect_true(time.monotonic() - begin < 2, "only one order does")
 
 
 @case
@@ -386,7 +386,7 @@ def a_seller_that_dies_keeps_the_lock_for_a_lease(stage):
     expect(lock_is_held(redis), True, "the lock is left behind")
     begin = time.monotonic()
     expect(two.order("10001").json["remaining"], 3, "the other sells the next piece")
-    expect_true(time.monotonic() - begin < 5, "after the lease")
+    expect_true(time.monotonic() - begin < 9, "after the lease")
 
 
 @case

@@ -195,10 +195,10 @@ def one_of_three_lock_servers_is_down(stage):
 @case
 def the_lock_server_fails_over_and_forgets_the_lock(stage):
     house = House(stage, "--stock", "100", "--replica", "--strategy", "pawl", "--lease", "1s",
-                  "--", "--work", "2500ms")
+                  "--", "--work", "5s")
     lock_port = house.about["lock"].rpartition(":")[2]
     first, second = house.shop(0), house.shop(1)
-    first.send_order()  # it holds the lock for two and a half seconds
+    first.send_order()  # it holds the lock for five seconds
     until(lambda: house.redis("exists", "RedisDistributedLock", port=lock_port) == "1", "a lock")
     expect(house.control("failover"), FAILED_OVER, "failover")
     expect(runs(house.about["master"]["pid"]), False, "the old master runs")

@@ -200,14 +200,14 @@ static void a_user_without_the_right_stays_anonymous(void **state)
                                 "+@all"));
     snprintf(url, sizeof url, "redis://half:pw@127.0.0.1:%u", (unsigned)server_port(server));
     pawl_client *client = open_client(url, NULL);
-    pawl_lock *lock = own_lock(client, "x", 1000, true);
+    pawl_lock *lock = own_lock(client, "x", 2000, true);
     for (int i = 0; i < 3; i++) {
         ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
         ASSERT_OK(pawl_lock_release(lock));
     }
     assert_false(has_key());
     ASSERT_OK(pawl_lock_acquire(lock, PAWL_TRY));
-    nap_ms(1500); /* and renewals work */
+    nap_ms(3000); /* and renewals work */
     assert_true(pawl_lock_remaining_ms(lock) > 0);
     assert_int_equal(server_integer(server, "EXISTS x"), 1);
     ASSERT_OK(pawl_lock_release(lock));

@@ -122,7 +122,7 @@ static void jumped_and_never_two_holders(void **state)
     (void)state;
     assert_status(second_holder(PAWL_GUARD_ENFORCE, BEFORE_THE_JUMP), PAWL_REFUSED);
     assert_names_the_clock(2);
-    WAIT_UNTIL(server_integer(nodes.servers[2], "EXISTS " NAME) == 0, 1000);
+    WAIT_UNTIL(server_integer(nodes.servers[2], "EXISTS " NAME) == 0, 5000);
 }
 
 static void jumped_and_never_two_holders_for_a_newcomer(void **state)
@@ -130,7 +130,7 @@ static void jumped_and_never_two_holders_for_a_newcomer(void **state)
     (void)state;
     assert_status(second_holder(PAWL_GUARD_ENFORCE, AFTER_THE_JUMP), PAWL_REFUSED);
     assert_names_the_clock(2);
-    WAIT_UNTIL(server_integer(nodes.servers[2], "EXISTS " NAME) == 0, 1000);
+    WAIT_UNTIL(server_integer(nodes.servers[2], "EXISTS " NAME) == 0, 5000);
 }
 
 /* The test of the test; and what still helps then. */
@@ -158,7 +158,7 @@ static void assert_is_waited_for(size_t index)
     assert_names_the_clock(index);
     assert_status(pawl_lock_acquire(ours.lock, 200), PAWL_REFUSED);
     assert_ok(pawl_lock_acquire(ours.lock, 10000));
-    assert_in_range(boottime_ms() - start_ms, MAX_LEASE_MS - 500, MAX_LEASE_MS + 2000);
+    assert_in_range(boottime_ms() - start_ms, MAX_LEASE_MS - 500, MAX_LEASE_MS + 6000);
     assert_ok(pawl_lock_release(ours.lock));
 }
 
@@ -352,7 +352,10 @@ static void jump_aloud(pawl_guard guard, pawl_status expected)
             WAIT_UNTIL(atomic_load(&warnings) >= jumps, 1000);
             assert_int_equal(atomic_load(&warnings), jumps);
             assert_non_null(strstr(warning, server_url(nodes.servers[2])));
-            assert_non_null(strstr(warning, "jumped by -3.0 s"));
+            const char *by = strstr(warning, "jumped by ");
+            double jumped_s = 0;
+            assert_true(by != NULL && sscanf(by, "jumped by %lf s", &jumped_s) == 1);
+            assert_true(jumped_s > -3.5 && jumped_s < -2.5); /* as well as it can be measured */
         }
     }
 }

@@ -292,14 +292,14 @@ static void max_hold_ends_it(void **state)
 {
     (void)state;
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-    options.lease_ms = 200;
-    options.max_hold_ms = 300;
+    options.lease_ms = 1000;
+    options.max_hold_ms = 1500;
     open_ours(&options);
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
     const int64_t start_ms = boottime_ms();
-    WAIT_UNTIL(pawl_lock_token(ours.lock) == 0, 2000);
-    assert_true(boottime_ms() - start_ms >= 250 && boottime_ms() - start_ms < 700);
-    assert_status(pawl_lock_extend(ours.lock, 200), PAWL_LOST);
+    WAIT_UNTIL(pawl_lock_token(ours.lock) == 0, 5000);
+    assert_true(boottime_ms() - start_ms >= 1250);
+    assert_status(pawl_lock_extend(ours.lock, 1000), PAWL_LOST);
     assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
 }
 
@@ -320,14 +320,14 @@ static void max_hold_is_no_danger(void **state)
     (void)state;
     struct news news = {0};
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-    options.lease_ms = 1200;
-    options.max_hold_ms = 1500;
+    options.lease_ms = 2400;
+    options.max_hold_ms = 3000;
     options.on_risk = note_news;
     options.on_lost = note_news;
     options.event_arg = &news;
     open_ours(&options);
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
-    WAIT_UNTIL(atomic_load(&news.losses) == 1, 4000);
+    WAIT_UNTIL(atomic_load(&news.losses) == 1, 8000);
     assert_int_equal(atomic_load(&news.risks), 0);
     assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
 }
@@ -389,7 +389,7 @@ static void a_fixed_lease_is_not_healed(void **state)
         assert_false(is_held_at(0));
         nap_ms(10);
     }
-    assert_true(boottime_ms() - start_ms < 1500);
+    assert_true(boottime_ms() - start_ms < 2900);
     assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
 }
 
@@ -399,8 +399,8 @@ static void healing_does_not_prolong_max_hold(void **state)
 {
     (void)state;
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-    options.lease_ms = 300;
-    options.max_hold_ms = 1500;
+    options.lease_ms = 900;
+    options.max_hold_ms = 4500;
     open_ours(&options);
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
     const int64_t start_ms = boottime_ms();
@@ -410,8 +410,8 @@ static void healing_does_not_prolong_max_hold(void **state)
         await_renewals_at(2 - part);
     }
     assert_true(pawl_lock_token(ours.lock) != 0);
-    WAIT_UNTIL(pawl_lock_token(ours.lock) == 0, 4000);
-    assert_true(boottime_ms() - start_ms < 1800);
+    WAIT_UNTIL(pawl_lock_token(ours.lock) == 0, 12000);
+    assert_true(boottime_ms() - start_ms < 5400);
     assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
 }
 

@@ -29,13 +29,15 @@ static int begin(void **state)
     options.lease_ms = LEASE_MS;
     options.on_lost = note_event;
     options.on_risk = note_event;
+    pawl_lock_options patient = PAWL_LOCK_OPTIONS_INIT;
+    patient.node_timeout_ms = 500;
     atomic_store(&losses, 0);
     atomic_store(&risks, 0);
     nodes_start(&nodes, 3, true);
     direct = nodes;
     memset(direct.proxies, 0, sizeof direct.proxies);
     party_open(&ours, &nodes, "?durable=1&timeout=3s", &options);
-    party_open(&theirs, &direct, NULL, NULL);
+    party_open(&theirs, &direct, NULL, &patient);
     assert_ok(pawl_lock_acquire(ours.lock, 2000));
     WAIT_UNTIL(nodes_holding(&nodes) == 3, 1000);
     return status;

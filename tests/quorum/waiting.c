@@ -92,14 +92,14 @@ static void a_release_ends_no_later_hold(void **state)
     static _Atomic int second = 0;
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
     options.owner = PAWL_OWNER_HANDLE;
-    party_open(&ours, &nodes, NULL, &options);
+    party_open(&ours, &nodes, "?durable=1&timeout=10s", &options);
     assert_ok(pawl_lock_acquire(ours.lock, 5000));
     server_pause(nodes.servers[0]);
     server_pause(nodes.servers[1]);
     assert_ok(pawl_lock_release_async(ours.lock, note_done, &first));
     assert_ok(pawl_lock_acquire_async(ours.lock, PAWL_FOREVER, note_done, &acquired));
     assert_ok(pawl_lock_release_async(ours.lock, note_done, &second));
-    WAIT_UNTIL(atomic_load(&second) != 0, 400);
+    WAIT_UNTIL(atomic_load(&second) != 0, 5000); /* nobody waits for the servers */
     assert_int_equal(atomic_load(&second), PAWL_NOT_HELD + 1);
     server_resume(nodes.servers[0]);
     server_resume(nodes.servers[1]);
@@ -186,7 +186,7 @@ static void a_line_without_a_majority(void **state)
     nap_ms(200); /* more than a round */
     start_caller(&timed, 600);
     assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
-    assert_non_null(strstr(pawl_last_error(), "no answer within 5")); /* 50 ms, or a little more */
+    assert_non_null(strstr(pawl_last_error(), "no answer within "));
     join_caller(&timed);
     assert_int_equal(timed.status, PAWL_UNAVAILABLE);
     assert_non_null(strstr(timed.error, server_url(nodes.servers[0])));
@@ -195,7 +195,7 @@ static void a_line_without_a_majority(void **state)
         assert_int_equal(forever[i].status, PAWL_UNAVAILABLE);
         assert_non_null(strstr(forever[i].error, "no majority"));
         assert_true(forever[i].end_ms - start_ms >= 1400);
-        assert_true(forever[i].end_ms - start_ms < 2700);
+        assert_true(forever[i].end_ms - start_ms < 5000); /* and not one after the other */
     }
 }
 
@@ -204,7 +204,9 @@ static void a_line_behind_a_holder(void **state)
 {
     (void)state;
     static struct caller holder;
-    party_open(&ours, &nodes, "?durable=1&give_up=300ms&timeout=300ms", NULL);
+    pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
+    options.node_timeout_ms = 1000;
+    party_open(&ours, &nodes, "?durable=1&give_up=1500ms&timeout=1s", &options);
     server_pause(nodes.servers[0]);
     server_pause(nodes.servers[1]);
     assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_UNAVAILABLE);
@@ -213,7 +215,7 @@ static void a_line_behind_a_holder(void **state)
     party_open(&theirs, &nodes, NULL, NULL);
     assert_ok(pawl_lock_acquire(theirs.lock, 5000));
     start_caller(&holder, PAWL_FOREVER); /* longer than give_up, but answered */
-    nap_ms(700);
+    nap_ms(2500);
     assert_status(pawl_lock_acquire(ours.lock, PAWL_TRY), PAWL_BUSY);
     assert_status(pawl_lock_acquire(ours.lock, 100), PAWL_BUSY);
     assert_false(atomic_load(&holder.ended));
@@ -246,7 +248,7 @@ static void closing_clients_ends_waits(void **state)
     for (int i = 0; i < 3; i++) {
         join_caller(&waiters[i]);
         assert_int_equal(waiters[i].status, PAWL_CANCELED);
-        assert_true(waiters[i].end_ms - closed_ms < 2000);
+        assert_true(waiters[i].end_ms - closed_ms < 10000);
     }
     pawl_lock_close(ours.lock);
     assert_ok(pawl_client_close(ours.clients[1]));
@@ -260,7 +262,7 @@ static void closing_clients_ends_waits_for_ourselves(void **state)
     (void)state;
     static struct caller waiter;
     pawl_lock_options options = PAWL_LOCK_OPTIONS_INIT;
-    options.lease_ms = 3000;
+    options.lease_ms = 15000;
     party_open(&ours, &nodes, NULL, &options);
     assert_ok(pawl_lock_acquire(ours.lock, 5000));
     start_caller(&waiter, PAWL_FOREVER);
@@ -270,7 +272,7 @@ static void closing_clients_ends_waits_for_ourselves(void **state)
     const int64_t closed_ms = boottime_ms();
     join_caller(&waiter);
     assert_int_equal(waiter.status, PAWL_CANCELED);
-    assert_true(waiter.end_ms - closed_ms < 2500);
+    assert_true(waiter.end_ms - closed_ms < 10000); /* before its lease is over */
     assert_status(pawl_lock_release(ours.lock), PAWL_LOST);
     pawl_lock_close(ours.lock);
     assert_ok(pawl_client_close(ours.clients[2]));

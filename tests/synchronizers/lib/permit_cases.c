@@ -96,16 +96,16 @@ static void renewed(void **state)
     (void)state;
     pawl_client *client = open_client();
     struct lost lost = {0};
-    pawl_semaphore *semaphore = open_leased(client, "renewed", 900, true, &lost);
+    pawl_semaphore *semaphore = open_leased(client, "renewed", 1800, true, &lost);
     pawl_permit permits[3];
     EXPECT_OK(pawl_semaphore_set(semaphore, 3, NULL));
     EXPECT_OK(pawl_permit_acquire(semaphore, 2, PAWL_TRY, permits));
     assert_true(pawl_permit_remaining_ms(semaphore, permits + 1) > 0);
     EXPECT_OK(pawl_permit_acquire(semaphore, 1, PAWL_TRY, permits + 2));
-    nap_ms(1500); /* longer than a lease: only renewals can have kept them */
+    nap_ms(2700); /* longer than a lease: only renewals can have kept them */
     assert_int_equal(available(semaphore), 0);
     const int64_t left_ms = pawl_permit_remaining_ms(semaphore, permits);
-    assert_true(left_ms > 0 && left_ms < 900);
+    assert_true(left_ms > 0 && left_ms < 1800);
     EXPECT_OK(pawl_permit_release(semaphore, permits, 3));
     assert_int_equal(pawl_permit_remaining_ms(semaphore, permits), 0);
     assert_int_equal(available(semaphore), 3);
@@ -183,12 +183,12 @@ static void asynchronously(void **state)
     (void)state;
     pawl_client *client = open_client();
     struct told told = {0};
-    pawl_semaphore *semaphore = open_leased(client, "leased-async", 900, true, NULL);
+    pawl_semaphore *semaphore = open_leased(client, "leased-async", 1800, true, NULL);
     EXPECT_OK(pawl_semaphore_set(semaphore, 1, NULL));
     EXPECT_OK(pawl_permit_acquire_async(semaphore, 2, PAWL_FOREVER, tell, &told));
     EXPECT_OK(pawl_semaphore_add(semaphore, 1));
     WAIT_UNTIL(atomic_load(&told.count) == 1, SOON_MS);
-    nap_ms(1200); /* longer than a lease: these are renewed as well */
+    nap_ms(2400); /* longer than a lease: these are renewed as well */
     EXPECT_OK(pawl_permit_release(semaphore, told.permits, 2));
     EXPECT_OK(pawl_semaphore_close(semaphore));
     EXPECT_OK(pawl_client_close(client));

@@ -38,6 +38,23 @@ static void counts(void **state)
     EXPECT_OK(pawl_client_close(client));
 }
 
+static int64_t release_for_one(pawl_semaphore *mine, pawl_semaphore *other)
+{
+    struct caller caller;
+    EXPECT_OK(pawl_semaphore_acquire(mine, 2, PAWL_TRY));
+    call_acquire(&caller, other, 2, PAWL_FOREVER);
+    EXPECT_OK(pawl_semaphore_release(mine, 1)); /* not enough for it */
+    nap_ms(30); /* that it has looked in vain cannot be seen from outside */
+    assert_false(call_is_over(&caller));
+    const int64_t began_ms = boottime_ms();
+    EXPECT_OK(pawl_semaphore_release(mine, 1));
+    EXPECT_OK(call_join(&caller));
+    const int64_t took_ms = boottime_ms() - began_ms;
+    assert_int_equal(available(mine), 0);
+    EXPECT_OK(pawl_semaphore_release(other, 2));
+    return took_ms;
+}
+
 static void waits_for_a_release(void **state)
 {
     (void)state;
@@ -45,18 +62,12 @@ static void waits_for_a_release(void **state)
     pawl_client *theirs = open_client();
     pawl_semaphore *mine = open_semaphore(ours, "waits", false);
     pawl_semaphore *other = open_semaphore(theirs, "waits", false);
-    struct caller caller;
+    int64_t took_ms = INT64_MAX;
     EXPECT_OK(pawl_semaphore_set(mine, 2, NULL));
-    EXPECT_OK(pawl_semaphore_acquire(mine, 2, PAWL_TRY));
-    call_acquire(&caller, other, 2, PAWL_FOREVER);
-    EXPECT_OK(pawl_semaphore_release(mine, 1)); /* not enough for it */
-    nap_ms(30); /* that it has looked in vain cannot be seen from outside */
-    assert_false(call_is_over(&caller));
-    int64_t began_ms = boottime_ms();
-    EXPECT_OK(pawl_semaphore_release(mine, 1));
-    EXPECT_OK(call_join(&caller));
-    assert_true(boottime_ms() - began_ms < 800); /* by message; the next look would come later */
-    assert_int_equal(available(mine), 0);
+    for (int i = 0; i < 4 && took_ms >= LOOK_MS; i++) { /* the machine may be busy */
+        took_ms = release_for_one(mine, other);
+    }
+    assert_true(took_ms < LOOK_MS); /* by message */
     EXPECT_OK(pawl_semaphore_close(mine));
     EXPECT_OK(pawl_semaphore_close(other));
     EXPECT_OK(pawl_client_close(ours));
@@ -72,7 +83,7 @@ static void limits_of_a_wait(void **state)
     int64_t began_ms = boottime_ms();
     EXPECT(PAWL_BUSY, pawl_semaphore_acquire(semaphore, 2, 120));
     int64_t took_ms = boottime_ms() - began_ms;
-    assert_true(took_ms >= 119 && took_ms < 1000);
+    assert_true(took_ms >= 119 && took_ms < 5000);
     assert_non_null(strstr(pawl_last_error(), "semaphore 'limits'"));
     assert_int_equal(available(semaphore), 1);
     EXPECT_OK(pawl_semaphore_close(semaphore));
