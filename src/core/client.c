@@ -475,9 +475,18 @@ static void dismantle(struct pawl_client *client)
     client->engine->close(client->self);
 }
 
-/* No lock and no watch is left of a closed client. Mutex held. */
-static bool is_alone(const struct pawl_client *client)
+/* Free forsaken watches. True: no lock and no watch is left of a closed client. Mutex held. */
+static bool clear_out(struct pawl_client *client)
 {
+    struct pawl__list *node = client->watches.next;
+    while (node != &client->watches) {
+        struct pawl_watch *watch = PAWL__CONTAINER(node, struct pawl_watch, node);
+        node = node->next;
+        if (watch->forsaken) {
+            pawl__list_remove(&watch->node);
+            pawl__watch_free(watch);
+        }
+    }
     return client->locks == 0 && pawl__list_empty(&client->watches);
 }
 
@@ -495,7 +504,7 @@ pawl_status pawl__client_close(struct pawl_client *client)
 
     pthread_mutex_lock(&client->mutex);
     client->closed = true;
-    bool last = is_alone(client);
+    bool last = clear_out(client);
     pthread_cond_broadcast(&client->left);
     pthread_mutex_unlock(&client->mutex);
     if (last) {
@@ -526,27 +535,16 @@ static pawl_status release_through(struct pawl_client *client, struct pawl_lock 
     }
 }
 
-/* The client was closed before this lock or watch (NULL: none) of it. True: that was the last one,
- * which frees what is left of the client. */
-static bool leave_closed(struct pawl_client *client, struct pawl_watch *watch)
+/* The client was closed before, or is right now. */
+static pawl_status close_orphan(struct pawl_client *client, struct pawl_lock *lock)
 {
     pthread_mutex_lock(&client->mutex);
     while (!client->closed) {
         pthread_cond_wait(&client->left, &client->mutex);
     }
-    if (watch != NULL) {
-        pawl__list_remove(&watch->node);
-    } else {
-        client->locks--;
-    }
-    bool last = is_alone(client);
+    client->locks--;
+    bool last = clear_out(client);
     pthread_mutex_unlock(&client->mutex);
-    return last;
-}
-
-static pawl_status close_orphan(struct pawl_client *client, struct pawl_lock *lock)
-{
-    bool last = leave_closed(client, NULL);
     pawl__lock_close(lock);
     if (last) {
         pawl__client_free(client);
@@ -575,14 +573,22 @@ pawl_status pawl__client_detach(struct pawl_client *client, struct pawl_lock *lo
     return status;
 }
 
+/* The same for a watch, without waiting: it may be a callback of the client that closes it. */
+static void forsake(struct pawl_client *client, struct pawl_watch *watch)
+{
+    pthread_mutex_lock(&client->mutex);
+    watch->forsaken = true;
+    bool last = client->closed && clear_out(client);
+    pthread_mutex_unlock(&client->mutex);
+    if (last) {
+        pawl__client_free(client);
+    }
+}
+
 void pawl__client_unwatch(struct pawl_client *client, struct pawl_watch *watch)
 {
     if (!pawl__call_enter(client)) {
-        bool last = leave_closed(client, watch);
-        pawl__watch_free(watch);
-        if (last) {
-            pawl__client_free(client);
-        }
+        forsake(client, watch);
         return;
     }
     pthread_mutex_lock(&client->mutex);

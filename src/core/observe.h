@@ -24,6 +24,7 @@ struct pawl_watch {
     unsigned forks;         /* of the process that opened it */
     struct pawl__list node; /* in the client's watches */
     void *engine_watch;     /* NULL: not opened, or closed with the client */
+    bool forsaken;          /* closed while the client is being closed, which then frees it */
     char *pattern;          /* NULL: all */
 
     int64_t look_us;     /* the least pause between two looks at everything */

@@ -43,16 +43,6 @@ static struct crew *hire_behind_proxies(int64_t lease_ms)
     return crew;
 }
 
-static void check_after_losses(struct crew *crew)
-{
-    crew_finish(crew);
-    check_history(crew);
-    check_limits(crew);
-    check_told_in_time(crew);
-    check_resources(crew);
-    check_nothing_left(server, LEASE_MS);
-}
-
 /* ===== Partitions ===== */
 
 static void go_dark(bool to_server, bool to_client)
@@ -69,7 +59,7 @@ static void go_dark(bool to_server, bool to_client)
         proxy_blackhole(proxies[i], PROXY_TO_CLIENT, false);
         crew_await_progress(crew, boottime_us(), 4000 * PACE);
     }
-    check_after_losses(crew);
+    check_all_after_losses(crew, server, LEASE_MS);
 }
 
 static void nothing_passes(void **state)

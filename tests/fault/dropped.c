@@ -108,12 +108,7 @@ static void go_dark(bool to_server, bool to_client)
         drop_nothing();
         crew_await_progress(crew, boottime_us(), 5000 * PACE);
     }
-    crew_finish(crew);
-    check_history(crew);
-    check_limits(crew);
-    check_told_in_time(crew);
-    check_resources(crew);
-    check_nothing_left(server, LEASE_MS);
+    check_all_after_losses(crew, server, LEASE_MS);
     assert_true(crew_count_told(crew) >= 1);
     assert_int_equal(crew_count_told(crew), crew_count_releases(crew, PAWL_LOST));
 }

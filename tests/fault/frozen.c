@@ -69,12 +69,7 @@ static void go_through(void (*freeze)(void))
         crew_await_progress(crew, boottime_us(), (LEASE_MS + 3000) * PACE);
         check_counts_of_one();
     }
-    crew_finish(crew);
-    check_history(crew);
-    check_limits(crew);
-    check_told_in_time(crew);
-    check_resources(crew);
-    check_nothing_left(server, LEASE_MS);
+    check_all_after_losses(crew, server, LEASE_MS);
     assert_true(crew_count_told(crew) > 0);
     assert_int_equal(crew_count_told(crew), crew_count_releases(crew, PAWL_LOST));
     assert_true(

@@ -4,8 +4,6 @@
  * take about one way to the server and back. */
 #include "fault/lib/fault.h"
 
-#include "base/alloc.h"
-
 enum {
     MEMBERS = 4,
     MANY = 16,
@@ -255,31 +253,6 @@ static void lost_answers(void **state)
 
 /* ===== Memory ===== */
 
-static _Atomic uint64_t countdown;
-static _Atomic bool fired;
-
-static bool fail_one(size_t size)
-{
-    (void)size;
-    if (atomic_load(&countdown) == 0 || atomic_fetch_sub(&countdown, 1) != 1) {
-        return true;
-    }
-    atomic_store(&fired, true);
-    return false;
-}
-
-static void fail_nth(uint64_t nth)
-{
-    atomic_store(&fired, false);
-    atomic_store(&countdown, nth);
-    pawl__alloc_hook = nth > 0 ? fail_one : NULL;
-}
-
-static bool has_fired(void)
-{
-    return atomic_load(&fired);
-}
-
 static _Atomic int answers;
 static _Atomic int last;
 
@@ -336,8 +309,7 @@ static void any_allocation_may_fail(void **state)
     (void)state;
     pawl_client *client = open_client(server_url(servers[0]));
     assert_true(live(client));
-    const struct allocation_sweep sweep = {
-        .fail_nth = fail_nth, .fired = has_fired, .attempt = live, .arg = client, .nth_max = 300};
+    const struct allocation_sweep sweep = {.attempt = live, .arg = client, .nth_max = 300};
     assert_true(sweep_allocations(&sweep) > 5);
 }
 

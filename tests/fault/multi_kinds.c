@@ -217,6 +217,16 @@ static void writers_and_readers_of_one_owner(void **state)
 
 /* ===== Waiting ===== */
 
+/* Until the set listens for the release of m001, which somebody writes. */
+static void ask_behind_a_writer(pawl_lock *multi)
+{
+    atomic_store(&answers, 0);
+    ASSERT_OK(pawl_lock_acquire_async(multi, PAWL_FOREVER, note, NULL));
+    WAIT_UNTIL(server_answers(
+                   servers[0], "redisson_rwlock:{m001} 1", "PUBSUB NUMSUB redisson_rwlock:{m001}"),
+        BOUND_MS);
+}
+
 static void a_writer_is_waited_for(void **state)
 {
     (void)state;
@@ -224,11 +234,7 @@ static void a_writer_is_waited_for(void **state)
     pawl_lock *multi = open_kinds(open_client(0), members);
     pawl_lock *writer = open_kind(open_client(0), READ, PAWL_WRITE);
     ASSERT_OK(pawl_lock_acquire(writer, PAWL_TRY));
-    atomic_store(&answers, 0);
-    ASSERT_OK(pawl_lock_acquire_async(multi, PAWL_FOREVER, note, NULL));
-    WAIT_UNTIL(server_answers(
-                   servers[0], "redisson_rwlock:{m001} 1", "PUBSUB NUMSUB redisson_rwlock:{m001}"),
-        BOUND_MS);
+    ask_behind_a_writer(multi);
     assert_int_equal(held_count(0), 1);
     ASSERT_OK(pawl_lock_release(writer));
     await_grant(multi);
@@ -278,11 +284,7 @@ static void a_member_while_its_set_waits(void **state)
     pawl_lock *multi = open_multi(members, 2);
     pawl_lock *writer = open_kind(open_client(0), 1, PAWL_WRITE);
     ASSERT_OK(pawl_lock_acquire(writer, PAWL_TRY));
-    atomic_store(&answers, 0);
-    ASSERT_OK(pawl_lock_acquire_async(multi, PAWL_FOREVER, note, NULL));
-    WAIT_UNTIL(server_answers(
-                   servers[0], "redisson_rwlock:{m001} 1", "PUBSUB NUMSUB redisson_rwlock:{m001}"),
-        BOUND_MS);
+    ask_behind_a_writer(multi);
     ASSERT_OK(pawl_lock_acquire(members[0], PAWL_TRY));
     ASSERT_OK(pawl_lock_release(writer));
     await_grant(multi);

@@ -63,6 +63,10 @@ def copy_tree(source, target):
             shutil.copymode(one, other)
 
 
+class ToolFailed(SystemExit):
+    """Ends the script, unless it is the mutant that cannot be built."""
+
+
 class Workshop:
     """The copy of the tree, and its build."""
 
@@ -77,7 +81,7 @@ class Workshop:
     def run_tool(self, *command):
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if run.returncode != 0:
-            sys.exit(f"mutants: {' '.join(command[:2])} failed:\n{run.stdout}")
+            raise ToolFailed(f"mutants: {' '.join(command[:2])} failed:\n{run.stdout}")
 
     def make(self, tests):
         # The command's tests use programs that other tests start; each of those has them made.
@@ -197,6 +201,8 @@ def hunt(workshop, mutant, aside, pool):
         pawl = shutil.copy(workshop.command(), directory)
         plan = workshop.plan(mutant.test, mutant.case, pawl)
         return pool.submit(lambda: judge(mutant, *run_case(plan)))
+    except ToolFailed as failure:
+        return Verdict(False, f"cannot be built: {failure}")
     finally:
         workshop.write(mutant.file, sound)
 

@@ -461,6 +461,44 @@ static void closing_the_client_ends_a_wait(void **state)
     WAIT_UNTIL(server_client_count(server, NULL) == 0, BOUND_MS);
 }
 
+static void close_inside(pawl_lock *lock, pawl_status status, void *arg)
+{
+    (void)lock;
+    (void)status;
+    pawl_watch_close(arg);
+}
+
+/* The close runs the callback, and is what it would wait for. */
+static int close_around(const struct child_pipes *pipes, void *url)
+{
+    (void)pipes;
+    pawl_client *client = NULL;
+    pawl_lock *lock = NULL;
+    pawl_watch *watched = NULL;
+    pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
+    pawl_lock_options by_handle = PAWL_LOCK_OPTIONS_INIT;
+    options.dispatch = true;
+    by_handle.owner = PAWL_OWNER_HANDLE;
+    ASSERT_OK(pawl_client_open(url, &options, &client));
+    ASSERT_OK(pawl_watch_open(client, NULL, NEVER_MS, &watched));
+    ASSERT_OK(pawl_lock_open(client, "x", &by_handle, &lock));
+    ASSERT_OK(pawl_lock_acquire_async(lock, PAWL_TRY, close_inside, watched));
+    ASSERT_OK(pawl_client_close(client));
+    ASSERT_OK(pawl_lock_close(lock));
+    return 0;
+}
+
+static void a_callback_may_close_a_watch_while_its_client_is_closed(void **state)
+{
+    (void)state;
+    char *url = support_copy(server_url(server), strlen(server_url(server)));
+    struct child *child = child_fork(close_around, url);
+    assert_int_equal(child_wait(child, BOUND_MS), 0);
+    child_free(child);
+    free(url);
+    WAIT_UNTIL(server_client_count(server, NULL) == 0, BOUND_MS);
+}
+
 static int watch_in_the_child(const struct child_pipes *pipes, void *arg)
 {
     (void)pipes;
@@ -527,6 +565,7 @@ int main(void)
         CASE(a_server_that_was_restarted_is_found_again),
         CASE(a_frozen_server_does_not_hold_us_long),
         CASE(closing_the_client_ends_a_wait),
+        CASE(a_callback_may_close_a_watch_while_its_client_is_closed),
         CASE(a_forked_child_may_not_watch),
         CASE(mistakes_are_named),
     };

@@ -319,6 +319,17 @@ static void lengthened_unheard(struct pawl__op *op, int64_t least_us)
     assert_true(pawl__memory_look(&stage.table, "x", 1)->expires_us >= stage.now_us + least_us);
 }
 
+/* The hold lasts that long from now, and its owner was not told. */
+static void acquire_and_extend_unheard(int64_t lease_us)
+{
+    struct pawl__request extension;
+    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    stage.connected = false;
+    stage_extend(&stage, &extension, &handle, OWNER, lease_us);
+    lengthened_unheard(stage_reach(&stage), lease_us);
+    assert_int_equal(clock_ended(&extension), PAWL_UNAVAILABLE);
+}
+
 /* Nothing gets through until then; how often a release was tried meanwhile. */
 static unsigned fail_until(int64_t until_us)
 {
@@ -335,14 +346,9 @@ static unsigned fail_until(int64_t until_us)
 static void a_release_goes_on_until_an_extension_that_was_unheard_is_over(void **state)
 {
     (void)state;
-    struct pawl__request extension;
     struct pawl__request release;
-    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    acquire_and_extend_unheard(5 * LEASE_US);
     const int64_t until_us = stage.now_us + 5 * LEASE_US;
-    stage.connected = false;
-    stage_extend(&stage, &extension, &handle, OWNER, 5 * LEASE_US);
-    lengthened_unheard(stage_reach(&stage), 5 * LEASE_US);
-    assert_int_equal(clock_ended(&extension), PAWL_UNAVAILABLE);
     stage_release(&stage, &release, &handle, OWNER);
     fail_until(until_us - 1500000);
     assert_int_equal(clock_ended(&release), PAWL_UNAVAILABLE);
@@ -383,14 +389,9 @@ static void a_lost_hold_is_freed_until_a_renewal_that_was_unheard_is_over(void *
 static void a_release_ends_with_an_extension_that_was_unheard(void **state)
 {
     (void)state;
-    struct pawl__request extension;
     struct pawl__request release;
-    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    acquire_and_extend_unheard(2 * LEASE_US);
     const int64_t until_us = stage.now_us + 2 * LEASE_US;
-    stage.connected = false;
-    stage_extend(&stage, &extension, &handle, OWNER, 2 * LEASE_US);
-    lengthened_unheard(stage_reach(&stage), 2 * LEASE_US);
-    assert_int_equal(clock_ended(&extension), PAWL_UNAVAILABLE);
     stage_release(&stage, &release, &handle, OWNER);
     fail_until(until_us + 1000);
     assert_int_equal(clock_ended(&release), PAWL_UNAVAILABLE);
@@ -402,13 +403,9 @@ static void a_release_ends_with_an_extension_that_was_unheard(void **state)
 static void a_release_that_was_unheard_is_not_told_as_a_loss(void **state)
 {
     (void)state;
-    struct pawl__request extension;
     struct pawl__request release;
-    assert_int_equal(stage_acquire_now(&stage, &handle, OWNER), PAWL_OK);
+    acquire_and_extend_unheard(5 * LEASE_US);
     const int64_t acquired_us = stage.now_us;
-    stage.connected = false;
-    stage_extend(&stage, &extension, &handle, OWNER, 5 * LEASE_US);
-    lengthened_unheard(stage_reach(&stage), 5 * LEASE_US);
     stage_release(&stage, &release, &handle, OWNER);
     stage_answer_as(&stage, stage_reach(&stage), PAWL__UNKNOWN);
     assert_false(is_held());

@@ -13,13 +13,6 @@ static struct nodes nodes; /* six of them, or fewer */
 static struct party ours;
 static struct party theirs;
 
-static int start_nodes(void **state)
-{
-    (void)state;
-    nodes_start(&nodes, 6, false);
-    return 0;
-}
-
 static int begin(void **state)
 {
     nodes.count = 6;
@@ -29,12 +22,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    nodes.count = 6;
-    for (size_t i = 0; i < nodes.count; i++) {
-        if (process_is_alive(server_pid(nodes.servers[i]))) {
-            server_resume(nodes.servers[i]);
-        }
-    }
+    nodes_resume(&nodes);
     party_close(&ours);
     party_close(&theirs);
     return cleanup_teardown(state);
@@ -592,5 +580,6 @@ int main(int argc, char *argv[])
         TEST(contenders_do_not_lose_a_count),
         TEST(a_holder_that_dies),
     };
-    return cmocka_run_group_tests_name("quorum failures", tests, start_nodes, NULL);
+    nodes_start(&nodes, 6, false);
+    return cmocka_run_group_tests_name("quorum failures", tests, NULL, NULL);
 }

@@ -152,6 +152,19 @@ static void without_the_guard_there_would_be_two(void **state)
     assert_status(second_holder(PAWL_GUARD_OFF), PAWL_OK);
 }
 
+/* Three that have just been started may vote, and the first one's client tells it to the log. */
+static void open_with_a_log(pawl_log_callback log)
+{
+    const pawl_lock_options options = guarded(PAWL_GUARD_WARN);
+    pawl_client_options loud = PAWL_CLIENT_OPTIONS_INIT;
+    loud.log = log;
+    nodes_start(&nodes, 3, false);
+    party_connect(&ours, &nodes, "");
+    pawl_client_close(ours.clients[0]);
+    assert_ok(pawl_client_open(server_url(nodes.servers[0]), &loud, &ours.clients[0]));
+    assert_ok(pawl_lock_open_quorum(ours.clients, 3, NAME, &options, &ours.lock));
+}
+
 static _Atomic int warnings;
 static char warning[400];
 
@@ -167,15 +180,8 @@ static void note_warning(pawl_log_level level, const char *message, void *arg)
 static void a_warning_is_all_if_the_user_says_so(void **state)
 {
     (void)state;
-    pawl_lock_options options = guarded(PAWL_GUARD_WARN);
-    pawl_client_options loud = PAWL_CLIENT_OPTIONS_INIT;
-    nodes_start(&nodes, 3, false);
-    party_connect(&ours, &nodes, "");
-    pawl_client_close(ours.clients[0]);
-    loud.log = note_warning;
     atomic_store(&warnings, 0);
-    assert_ok(pawl_client_open(server_url(nodes.servers[0]), &loud, &ours.clients[0]));
-    assert_ok(pawl_lock_open_quorum(ours.clients, 3, NAME, &options, &ours.lock));
+    open_with_a_log(note_warning);
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
     assert_ok(pawl_lock_release(ours.lock));
     WAIT_UNTIL(atomic_load(&warnings) == 3, 1000);
@@ -207,15 +213,8 @@ static void who_reads_warnings_slowly_holds_up_nobody(void **state)
 {
     (void)state;
     pawl_lock_info info = {.size = sizeof info};
-    pawl_lock_options options = guarded(PAWL_GUARD_WARN);
-    pawl_client_options loud = PAWL_CLIENT_OPTIONS_INIT;
-    nodes_start(&nodes, 3, false);
-    party_connect(&ours, &nodes, "");
-    pawl_client_close(ours.clients[0]);
-    loud.log = read_slowly;
     atomic_store(&may_return, false);
-    assert_ok(pawl_client_open(server_url(nodes.servers[0]), &loud, &ours.clients[0]));
-    assert_ok(pawl_lock_open_quorum(ours.clients, 3, NAME, &options, &ours.lock));
+    open_with_a_log(read_slowly);
     assert_ok(pawl_lock_acquire(ours.lock, PAWL_TRY));
     WAIT_UNTIL(atomic_load(&reading), 1000);
     assert_ok(pawl_lock_inspect(ours.lock, &info));

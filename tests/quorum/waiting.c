@@ -3,8 +3,6 @@
  * another one asks, servers do not answer, or clients are closed. */
 #include "nodes.h"
 
-#include "support/process.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,13 +10,6 @@
 static struct nodes nodes;
 static struct party ours;
 static struct party theirs;
-
-static int start_nodes(void **state)
-{
-    (void)state;
-    nodes_start(&nodes, 3, false);
-    return 0;
-}
 
 static int begin(void **state)
 {
@@ -28,9 +19,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    for (size_t i = 0; i < nodes.count; i++) {
-        server_resume(nodes.servers[i]);
-    }
+    nodes_resume(&nodes);
     party_close(&ours);
     party_close(&theirs);
     return cleanup_teardown(state);
@@ -292,5 +281,6 @@ int main(void)
         TEST(closing_clients_ends_waits),
         TEST(closing_clients_ends_waits_for_ourselves),
     };
-    return cmocka_run_group_tests_name("quorum waiting", tests, start_nodes, NULL);
+    nodes_start(&nodes, 3, false);
+    return cmocka_run_group_tests_name("quorum waiting", tests, NULL, NULL);
 }

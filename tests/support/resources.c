@@ -3,6 +3,7 @@
  * from /proc/self; the directories hang in the clean-up like everything the support makes. */
 #include "support/resources.h"
 
+#include "base/alloc.h"
 #include "support/fail.h"
 #include "support/text.h"
 
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,14 +149,60 @@ void tempdir_remove(const char *path)
     end_tempdir(name.owned);
 }
 
+static _Atomic uint64_t allocations_left;
+static _Atomic bool allocation_failed;
+
+static bool may_allocate(size_t size)
+{
+    (void)size;
+    if (atomic_load(&allocations_left) == 0 || atomic_fetch_sub(&allocations_left, 1) != 1) {
+        return true;
+    }
+    atomic_store(&allocation_failed, true);
+    return false;
+}
+
+uint64_t fail_allocation(uint64_t nth)
+{
+    if (nth > 0) {
+        atomic_store(&allocation_failed, false);
+    }
+    if (nth > 0 && pawl__alloc_hook != may_allocate) { /* it stays: threads may be about to ask */
+        pawl__alloc_hook = may_allocate;
+    }
+    return atomic_exchange(&allocations_left, nth);
+}
+
+bool allocation_has_failed(void)
+{
+    return atomic_load(&allocation_failed);
+}
+
+static void arm(const struct allocation_sweep *sweep, uint64_t nth)
+{
+    if (sweep->fail_nth != NULL) {
+        sweep->fail_nth(nth);
+    } else {
+        fail_allocation(nth);
+    }
+}
+
+static bool has_fired(const struct allocation_sweep *sweep, bool succeeded)
+{
+    if (sweep->fail_nth == NULL) {
+        return allocation_has_failed();
+    }
+    return sweep->fired != NULL ? sweep->fired() : !succeeded;
+}
+
 uint64_t sweep_allocations(const struct allocation_sweep *sweep)
 {
     const uint64_t nth_max = sweep->nth_max > 0 ? sweep->nth_max : 100000;
     for (uint64_t nth = 1; nth <= nth_max; nth++) {
-        sweep->fail_nth(nth);
+        arm(sweep, nth);
         const bool succeeded = sweep->attempt(sweep->arg);
-        const bool met = sweep->fired != NULL ? sweep->fired() : !succeeded;
-        sweep->fail_nth(0);
+        const bool met = has_fired(sweep, succeeded);
+        arm(sweep, 0);
         if (!met && !succeeded) {
             support_fail("failed although no allocation did (n = %llu)", (unsigned long long)nth);
         }

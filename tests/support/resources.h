@@ -26,15 +26,23 @@ void tempdir_remove(const char *path);
 /* Remove a file or a directory tree; nothing there is fine. False when something stays behind. */
 bool remove_tree(const char *path);
 
+/* Make the library's n-th allocation from now fail, on whatever thread; 0: none. Returns how many
+ * were left until the one that was to fail before. */
+uint64_t fail_allocation(uint64_t nth);
+
+/* Whether it has failed that was the last to be told to. */
+bool allocation_has_failed(void);
+
 /* "Fail the n-th allocation, n = 1, 2, 3 ... until the call no longer meets the failure."
  *
- * `fail_nth(n)` arms the allocator's hook (0 disarms it). `fired` says whether the armed failure
- * happened; without it the sweep ends at the first attempt that succeeds, which stops too early
- * when the code can do without the memory it asked for. `attempt` runs the call and everything it
- * checks, and returns whether the call succeeded. */
+ * `attempt` runs the call and everything it checks, and returns whether the call succeeded. By
+ * default fail_allocation() is what fails it. Who has another way: `fail_nth(n)` arms it (0 disarms
+ * it), and `fired` says whether the armed failure happened; without that the sweep ends at the
+ * first attempt that succeeds, which stops too early when the code can do without the memory it
+ * asked for. */
 struct allocation_sweep {
-    void (*fail_nth)(uint64_t nth);
-    bool (*fired)(void); /* may be NULL */
+    void (*fail_nth)(uint64_t nth); /* NULL: the default for both */
+    bool (*fired)(void);            /* may be NULL */
     bool (*attempt)(void *arg);
     void *arg;
     uint64_t nth_max; /* the test fails beyond it; 0: 100,000 */

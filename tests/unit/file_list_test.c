@@ -244,29 +244,6 @@ static void many_files_are_read_to_the_end(void **state)
 
 /* ===== Other processes ===== */
 
-static int hold_in_child(const struct child_pipes *pipes, void *arg)
-{
-    char word;
-    struct side side;
-    side_open(&side, arg);
-    struct pawl__place *place = place_open(&side, "lock");
-    if (ask(&side, place, PAWL__OP_ACQUIRE, 9) != PAWL__DONE || write(pipes->out, "\n", 1) != 1) {
-        return 1;
-    }
-    return read(pipes->in, &word, 1) == 1 ? 0 : 2;
-}
-
-static struct child *start_holder(struct stage *stage)
-{
-    char *copy = support_copy(stage->directory, strlen(stage->directory));
-    struct child *child = child_fork(hold_in_child, copy);
-    char *line = child_read_line(child, BOUND_MS);
-    assert_non_null(line);
-    free(line);
-    free(copy);
-    return child;
-}
-
 static void another_process_is_named(void **state)
 {
     struct stage *s = *state;

@@ -6,7 +6,6 @@
 #include "file_side.h"
 
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <sys/resource.h>
 
 struct shortage {
@@ -254,31 +253,6 @@ static void events_may_overflow(void **state)
     side_close(&other);
 }
 
-static _Atomic uint64_t allocations_left;
-static _Atomic bool allocation_failed;
-
-static bool fail_one_allocation(size_t size)
-{
-    (void)size;
-    if (atomic_load(&allocations_left) > 0 && atomic_fetch_sub(&allocations_left, 1) == 1) {
-        atomic_store(&allocation_failed, true);
-        return false;
-    }
-    return true;
-}
-
-static void fail_nth(uint64_t nth)
-{
-    atomic_store(&allocation_failed, false);
-    atomic_store(&allocations_left, nth);
-    pawl__alloc_hook = nth > 0 ? fail_one_allocation : NULL;
-}
-
-static bool allocation_was_failed(void)
-{
-    return atomic_load(&allocation_failed);
-}
-
 static bool use_with_little_memory(void *arg)
 {
     struct side side;
@@ -304,10 +278,7 @@ static void memory_may_run_out(void **state)
     struct shortage *r = *state;
     char *directory = support_copy(r->directory, strlen(r->directory));
     size_t before = open_descriptor_count();
-    struct allocation_sweep sweep = {.fail_nth = fail_nth,
-        .fired = allocation_was_failed,
-        .attempt = use_with_little_memory,
-        .arg = directory};
+    const struct allocation_sweep sweep = {.attempt = use_with_little_memory, .arg = directory};
     assert_true(sweep_allocations(&sweep) >= 4);
     assert_int_equal(open_descriptor_count(), before);
     assert_int_equal(ask(&r->side, r->place, PAWL__OP_ACQUIRE, 1), PAWL__DONE);

@@ -108,18 +108,6 @@ static void other_things_are_not_hinted_at(void **state)
     text_free(&path);
 }
 
-static int hold_in_child(const struct child_pipes *pipes, void *arg)
-{
-    char word;
-    struct side side;
-    side_open(&side, arg);
-    struct pawl__place *place = place_open(&side, "lock");
-    if (ask(&side, place, PAWL__OP_ACQUIRE, 9) != PAWL__DONE || write(pipes->out, "\n", 1) != 1) {
-        return 1;
-    }
-    return read(pipes->in, &word, 1) == 1 ? 0 : 2;
-}
-
 static bool is_held(struct stage *s)
 {
     pawl_entry entry = {.size = sizeof entry, .name = "lock"};
@@ -131,13 +119,9 @@ static bool is_held(struct stage *s)
 static void a_killed_holder_is_hinted_at(void **state)
 {
     struct stage *s = *state;
-    char *copy = support_copy(s->directory, strlen(s->directory));
     void *watch = watch_open(s, NULL);
     for (int i = 0; i < 20; i++) {
-        struct child *child = child_fork(hold_in_child, copy);
-        char *line = child_read_line(child, BOUND_MS);
-        assert_non_null(line);
-        free(line);
+        struct child *child = start_holder(s);
         let_calm_down(s, watch);
         assert_true(is_held(s));
         child_signal(child, SIGKILL);
@@ -151,7 +135,6 @@ static void a_killed_holder_is_hinted_at(void **state)
         child_free(child);
     }
     watch_close(s, watch);
-    free(copy);
 }
 
 /* Somebody removes the directory; the next lock makes it again. */

@@ -8,30 +8,6 @@
 #include "redis_side.h"
 
 static struct server *server;
-static _Atomic uint64_t countdown;
-static _Atomic bool fired;
-
-static bool fail_one(size_t size)
-{
-    (void)size;
-    if (atomic_load(&countdown) == 0 || atomic_fetch_sub(&countdown, 1) != 1) {
-        return true;
-    }
-    atomic_store(&fired, true);
-    return false;
-}
-
-static void fail_nth(uint64_t nth)
-{
-    atomic_store(&fired, false);
-    atomic_store(&countdown, nth);
-    pawl__alloc_hook = nth > 0 ? fail_one : NULL;
-}
-
-static bool has_fired(void)
-{
-    return atomic_load(&fired);
-}
 
 /* One operation; without memory it may fail, but it ends. */
 static bool run(struct side *side, struct pawl__place *place, enum pawl__op_kind kind)
@@ -83,8 +59,7 @@ static void any_allocation_may_fail(void **state)
     server = server_start(NULL);
     assert_true(live(NULL));
     const size_t descriptors = open_descriptor_count();
-    const struct allocation_sweep sweep = {
-        .fail_nth = fail_nth, .fired = has_fired, .attempt = live, .nth_max = 1000};
+    const struct allocation_sweep sweep = {.attempt = live, .nth_max = 1000};
     assert_true(sweep_allocations(&sweep) > 10); /* so it did reach the engine */
     assert_int_equal(open_descriptor_count(), descriptors);
 }
@@ -114,7 +89,7 @@ static bool listen_on(void *arg)
 {
     struct side side;
     struct pawl__place *places[PLACE_COUNT];
-    const uint64_t nth = atomic_exchange(&countdown, 0);
+    const uint64_t nth = fail_allocation(0);
     (void)arg;
     side_init(&side);
     side_open(&side, server_url(server));
@@ -125,24 +100,23 @@ static bool listen_on(void *arg)
         assert_answer(&side, places[i], PAWL__OP_WATCH, 0, PAWL__DONE);
     }
     assert_int_equal(server_kill_clients(server, "pubsub"), 1);
-    atomic_store(&countdown, nth);
+    fail_allocation(nth);
     listen_again(&side);
-    atomic_store(&countdown, 0);
+    fail_allocation(0);
     for (size_t i = 0; i < PLACE_COUNT; i++) {
         assert_int_equal(publish(places[i]), 1);
         assert_answer(&side, places[i], PAWL__OP_UNWATCH, 0, PAWL__DONE);
         place_close(&side, places[i]);
     }
     side_close(&side);
-    return !has_fired();
+    return !allocation_has_failed();
 }
 
 static void nobody_is_forgotten_who_listens(void **state)
 {
     (void)state;
     server = server_start(NULL);
-    const struct allocation_sweep sweep = {
-        .fail_nth = fail_nth, .fired = has_fired, .attempt = listen_on, .nth_max = 100};
+    const struct allocation_sweep sweep = {.attempt = listen_on, .nth_max = 100};
     assert_true(sweep_allocations(&sweep) > 2);
 }
 

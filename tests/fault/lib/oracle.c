@@ -450,3 +450,13 @@ void check_all(struct crew *crew)
     assert_int_equal(crew_count_releases(crew, PAWL_LOST), 0);
     assert_int_equal(crew_count_told(crew), 0);
 }
+
+void check_all_after_losses(struct crew *crew, struct server *server, int64_t lease_ms)
+{
+    crew_finish(crew);
+    check_history(crew);
+    check_limits(crew);
+    check_told_in_time(crew);
+    check_resources(crew);
+    check_nothing_left(server, lease_ms);
+}

@@ -70,4 +70,7 @@ void check_resources(struct crew *crew);                          /* O8 */
 /* Finish, then O1 to O5 and O8, and without losses. */
 void check_all(struct crew *crew);
 
+/* Finish, then O1 to O8: holds may be lost, but nobody is inside any more when the next one is. */
+void check_all_after_losses(struct crew *crew, struct server *server, int64_t lease_ms);
+
 #endif

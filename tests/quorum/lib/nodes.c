@@ -23,6 +23,15 @@ void nodes_start(struct nodes *nodes, size_t count, bool proxied)
     }
 }
 
+void nodes_resume(const struct nodes *nodes)
+{
+    for (size_t i = 0; i < NODES_MAX && nodes->servers[i] != NULL; i++) {
+        if (process_is_alive(server_pid(nodes->servers[i]))) {
+            server_resume(nodes->servers[i]);
+        }
+    }
+}
+
 void nodes_reset(struct nodes *nodes)
 {
     for (size_t i = 0; i < nodes->count; i++) {

@@ -41,6 +41,9 @@ struct party {
 /* Servers without persistence; with proxies before them if asked. */
 void nodes_start(struct nodes *nodes, size_t count, bool proxied);
 
+/* Whichever hang, of all that were started, go on. */
+void nodes_resume(const struct nodes *nodes);
+
 /* Empty again, and running. */
 void nodes_reset(struct nodes *nodes);
 
