@@ -32,23 +32,28 @@
  *
  * THE CONTRACT IN SHORT
  *
- * Threads: every function may be called from any thread. A function that may wait says WAITS; it
- * ends by the limit it names, even if the server is frozen.
+ * Threads: every function may be called from any thread (pawl_watch_next() by one at a time). A
+ * function that may wait says WAITS; it ends by the limit it names, even if the server is frozen,
+ * and where wait_ms is part of that and PAWL_FOREVER, it has none but the one told there.
  *
  * Lost: a lock with a lease can be lost: the process was stopped for too long, the server lost its
- * data, an operator broke the lock. It is never lost silently: on_lost is called, and
- * pawl_lock_release() says PAWL_LOST. Give pawl_lock_token() along with what you write, and let the
- * store refuse smaller tokens: then a late write does no harm either.
+ * data, an operator broke the lock, the thread that held it has ended. It is never lost silently:
+ * on_lost is called, and pawl_lock_release() says PAWL_LOST. Give pawl_lock_token() along with what
+ * you write, and let the store refuse smaller tokens: then a late write does no harm either.
  *
  * Time: durations are milliseconds. Time is CLOCK_BOOTTIME, so a suspended machine has not stopped
  * the clock. No wall clock decides anything on this side.
  *
  * Callbacks: they run one after another on one thread of the client (or in pawl_client_dispatch(),
- * if chosen), with no lock of the library held. A call that WAITS, made inside a callback, answers
- * PAWL_MISUSE. A slow callback delays later callbacks, nothing else.
+ * if chosen; those of a quorum on a thread of its own, those of the operators' calls inside the
+ * call), with no lock of the library held. A call that WAITS, made inside a callback, answers
+ * PAWL_MISUSE and does nothing. A slow callback delays later callbacks, nothing else. What one is
+ * given is valid while it runs; in `done` pawl_last_error() is about the call that has ended.
  *
  * Memory: strings and options are copied. What an _open gives, the matching _close takes back;
- * closing NULL is fine, and closing in the "wrong" order is safe.
+ * closing NULL is fine, and closing in the "wrong" order is safe. A struct begins with its `size`,
+ * so that later versions can add members at the end: those beyond a smaller size have their
+ * defaults; a larger one is PAWL_INVALID, unless what this version does not know is zero.
  *
  * fork: a child inherits no lock. Its copies of the handles answer PAWL_MISUSE; open new ones. What
  * the child does, and however it ends, never releases the parent's locks.
@@ -81,7 +86,7 @@ typedef enum pawl_status {
     PAWL_BUSY = 1,     /* still held elsewhere when the wait ran out */
     PAWL_CANCELED = 2, /* pawl_lock_cancel() or a close ended the wait */
     PAWL_NOT_HELD = 3, /* the caller does not hold it, and did not lose it */
-    PAWL_LOST = 4,     /* it did, but the lease ended first: others may have run */
+    PAWL_LOST = 4,     /* it did, but that ended too early: others may have run */
     PAWL_DEADLOCK = 5, /* the caller would wait for itself */
     /* Faults: no answer; trying again may help. */
     PAWL_UNAVAILABLE = 20, /* the backend could not be reached or did not answer in time */
@@ -203,7 +208,7 @@ typedef struct pawl_event {
     pawl_lock *lock;    /* the handle that the hold was first acquired through */
     pawl_status status; /* PAWL_LOST; for on_risk PAWL_UNAVAILABLE */
     uint64_t token;     /* of the hold in question */
-    uint64_t owner;     /* who held it, as pawl_owner_self() */
+    uint64_t owner;     /* who held it: as pawl_owner_self(), or a number of the handle's own */
 } pawl_event;
 
 typedef void (*pawl_event_callback)(const pawl_event *event, void *arg);
@@ -215,9 +220,9 @@ typedef struct pawl_lock_options {
     pawl_owner owner;
     pawl_reentry reentry;
     pawl_lock *same_owner_as; /* PAWL_OWNER_HANDLE: share that handle's owner */
-    int64_t lease_ms;         /* how long the lock outlives a holder that died; 10 to ten years */
-    bool renew;               /* extended in the background, every third of the lease, while held */
-    int64_t max_hold_ms;      /* the lease never reaches beyond acquire + this; 0: no limit */
+    int64_t lease_ms;    /* how long the lock outlives a holder that died: 10 ms to ten years */
+    bool renew;          /* extended in the background, every third of the lease, while held */
+    int64_t max_hold_ms; /* the lease never reaches beyond acquire + this; 0: no limit */
     unsigned handoff; /* PAWL_MUTEX: inside this process it changes hands so often without a word to
                          the backend before others get a turn; 0: each time the backend is told */
     bool release_unawaited; /* release returns when sent; a loss found later comes by on_lost */
@@ -241,7 +246,8 @@ typedef struct pawl_lock_options {
 
 /* Open a lock by its name: 1 to 1024 bytes, no NUL. This asks nothing of the backend but, where the
  * credentials are restricted, whether they suffice for this name. NULL options: the defaults.
- * WAITS: timeout, in that case.
+ * PAWL_INVALID: options that contradict each other, or the client has the name as another kind.
+ * WAITS: timeout, in that case; never to be called inside a callback.
  *
  * A hold belongs to the client, the name and the owner, not to the handle: another handle of the
  * same client and name in the same thread re-enters, and the options of the first acquire rule. */
@@ -257,10 +263,10 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
  * may not be longer than max_lease_ms, which has to be the same in all programs that use the lock:
  * a server that restarts and may have forgotten what it had granted does not vote before
  * max_lease_ms have passed since it was first seen, so that nobody's hold can be among what it
- * forgot. It may at once if it is durable (appendonly with appendfsync always, or ?durable=1 in its
- * URL) and its data is older than that. Nor does a server vote whose wall clock has jumped, durable
- * or not, for max_lease_ms from when that was found. restart_guard: PAWL_GUARD_WARN lets them vote
- * and logs that, PAWL_GUARD_OFF lets them vote and does not look.
+ * forgot. It votes at once if it is durable (appendonly with appendfsync always, or ?durable=1 in
+ * its URL) and its data is older than that. Nor does a server vote whose wall clock has jumped,
+ * durable or not, for max_lease_ms from when that was found. restart_guard: PAWL_GUARD_WARN lets
+ * them vote and logs that, PAWL_GUARD_OFF lets them vote and does not look.
  *
  * All calls on a lock can be used. A hold belongs to the handle and the owner: another handle of
  * the same quorum and name contends, also in the same thread. With release_unawaited, what only the
@@ -268,17 +274,18 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_open(
  * servers have just restarted, or have clocks that jumped; the sentence names them and the seconds
  * left. Or, at once: the name is something else at so many that no majority is left.
  * PAWL_INVALID: two lazy clients lead to the same server, which has one vote. on_risk and on_lost
- * are about the majority. A hold that stands on fewer servers than it has is told by the log of
- * each missing one's client, once for each outage. Callbacks run on a thread of this lock, whatever
- * the clients' options say. The clients stay the caller's, and should be closed after the lock.
- * WAITS: connect timeout + timeout, for each server. */
+ * are about the majority. A hold that not all of the servers keep is told by the log of each
+ * missing one's client, once for each outage. Callbacks run on a thread of this lock, whatever the
+ * clients' options say. The clients stay the caller's, and should be closed after the lock. WAITS:
+ * connect timeout + timeout, for each server. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_open_quorum(pawl_client *const clients[], size_t count,
     const char *name, const pawl_lock_options *options, pawl_lock **lock_out);
 
 /* End the waits on this handle with PAWL_CANCELED, release what was acquired through it and not yet
  * released, and free it. No callback of this handle starts afterwards, but `done` of an
- * asynchronous call, which is always called. WAITS: timeout, and for a callback of this handle that
- * is running. */
+ * asynchronous call, which is always called. PAWL_LOST, PAWL_UNAVAILABLE: of the release; the
+ * handle is freed all the same. WAITS: timeout, and for a callback of this handle that is running.
+ */
 PAWL_API pawl_status pawl_lock_close(pawl_lock *lock);
 
 /* ===== Acquire, use, release ===== */
@@ -302,12 +309,14 @@ PAWL_API PAWL_CHECKED pawl_status pawl_lock_acquire(pawl_lock *lock, int64_t wai
  * WAITS: timeout. */
 PAWL_API pawl_status pawl_lock_release(pawl_lock *lock);
 
-/* Make the hold last at least lease_ms from now. Nothing ever shortens a hold. WAITS: timeout. */
+/* Make the hold last at least lease_ms from now. Nothing ever shortens a hold. PAWL_INVALID: that
+ * would be beyond max_hold_ms. PAWL_NOT_HELD, PAWL_LOST: there is nothing to extend.
+ * PAWL_UNAVAILABLE: nobody knows whether it was. WAITS: timeout. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_extend(pawl_lock *lock, int64_t lease_ms);
 
 /* The fencing token of the caller's hold, greater than that of every earlier hold of this name; 0:
- * the caller does not hold it (any more). Read it right after the acquire, while it is surely held.
- */
+ * the caller does not hold it (any more), or it has none (PAWL_PLAIN, a multi-lock). Read it right
+ * after the acquire, while it is surely held. */
 PAWL_API uint64_t pawl_lock_token(const pawl_lock *lock);
 
 /* How long the caller surely still holds the lock, counted from before the request was sent, less
@@ -331,8 +340,8 @@ PAWL_API uint64_t pawl_owner_self(void);
 
 /* ===== Without blocking ===== */
 
-/* The same without waiting, for handles with PAWL_OWNER_HANDLE. If these return PAWL_OK, `done` is
- * called exactly once; otherwise never. */
+/* The same without waiting, for handles with PAWL_OWNER_HANDLE; PAWL_INVALID for others. If these
+ * return PAWL_OK, `done` is called exactly once; otherwise never. */
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_acquire_async(
     pawl_lock *lock, int64_t wait_ms, pawl_callback done, void *arg);
 PAWL_API PAWL_CHECKED pawl_status pawl_lock_release_async(
@@ -356,8 +365,8 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  * while one is waited for, for up to a second; with a fair one among them, if all are free at once.
  * PAWL_LOST: a member was lost while others were waited for; if its lease is fixed, as soon as that
  * is over. The caller never had the set, so on_lost of the member is not called, unless the caller
- * held that one besides. WAITS: max(wait_ms, timeout), and a timeout to give back what it had; for
- * each client.
+ * held that one besides. WAITS: max(wait_ms, timeout), and a timeout to give back what it had, for
+ * each client that has members.
  *
  * It makes the members themselves held by the caller: ask them for tokens. The multi-lock's own
  * token is 0, its remaining time the least of its members', its owner string that of locks[0].
@@ -427,7 +436,7 @@ typedef void (*pawl_permit_callback)(pawl_semaphore *semaphore, pawl_status stat
 typedef struct pawl_semaphore_options {
     size_t size;      /* set by PAWL_SEMAPHORE_OPTIONS_INIT */
     bool leased;      /* permits have ids and leases: the pawl_permit_ calls below */
-    int64_t lease_ms; /* leased: how long a permit outlives a holder that died; 10 to ten years */
+    int64_t lease_ms; /* leased: how long a permit outlives a holder: 10 ms to ten years */
     bool renew; /* leased: extended in the background, every third of the lease, until released
                    or until this handle is closed */
     pawl_permit_callback on_lost; /* leased and renewed: once for every permit that is lost, with
@@ -627,7 +636,7 @@ typedef bool (*pawl_entry_callback)(const pawl_entry *entry, void *arg);
 /* Tell of every lock that is held and whose name matches the pattern, in no order. One that is held
  * during the whole call comes once; one that comes or goes meanwhile may come or not. Gentle: on
  * Redis it walks through the keys in small pages and lets others go first in between. PAWL_OK: all
- * were told, or the callback had enough. WAITS: timeout for each page. */
+ * were told, or the callback had enough. WAITS: connect timeout, and timeout for each page. */
 PAWL_API PAWL_CHECKED pawl_status pawl_client_list(
     pawl_client *client, const char *pattern, pawl_entry_callback each, void *arg);
 

@@ -53,8 +53,8 @@ pawl_status pawl__check_lock(const pawl_lock *lock)
 pawl_status pawl__check_may_wait(const char *call)
 {
     if (pawl__in_callback) {
-        return pawl__fail(
-            PAWL_MISUSE, "%s waits, and a callback must not; use the asynchronous calls", call);
+        return pawl__fail(PAWL_MISUSE,
+            "%s waits, and a callback must not; call it elsewhere, or as ..._async()", call);
     }
     return PAWL_OK;
 }
