@@ -102,7 +102,9 @@ local burials = 1000 -- in all queues of the set
 -- Why the tenure cannot have a fair lock, as far as the queue says; nil: it can.
 local function look_at_queue(i, queue, timeouts, owner, channel)
     --include sizes
-    lines[i] = {queue = queue, timeouts = timeouts, length = length, times = times}
+    if length + times > 0 then
+        lines[i] = {queue = queue, timeouts = timeouts, length = length}
+    end
     if length == 0 or ttls[i] ~= -2 then
         return nil
     end
@@ -125,7 +127,7 @@ local function leave_queue(line, owner)
     if line.length > 0 then
         pcall('ZREM', line.timeouts, owner)
         pcall('LREM', line.queue, 0, owner)
-    elseif line.times > 0 then
+    else
         pcall('DEL', line.timeouts)
     end
 end

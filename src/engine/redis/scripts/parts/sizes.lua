@@ -7,9 +7,8 @@
 -- Result returned only if one of the keys is none of ours: the error QUEUETYPE, so that nobody
 --        takes the lock's own key for the wrong one
 local length, times = redis.pcall('LLEN', queue), redis.pcall('ZCARD', timeouts)
-for _, size in ipairs({length, times}) do
-    if type(size) == 'table' then
-        return size.err:find('WRONGTYPE', 1, true) and
-            redis.error_reply('QUEUETYPE not a queue of waiters') or size
-    end
+local wrong = type(length) == 'table' and length or type(times) == 'table' and times
+if wrong then
+    return wrong.err:find('WRONGTYPE', 1, true) and
+        redis.error_reply('QUEUETYPE not a queue of waiters') or wrong
 end
