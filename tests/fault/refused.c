@@ -304,6 +304,7 @@ static void warned_once(void **state)
     reconnect(lock);
     WAIT_UNTIL(warned.restart == 1, 2000);
     assert_int_equal(warned.eviction, 2); /* another server: again */
+    ASSERT_OK(pawl_lock_close(lock));
     ASSERT_OK(pawl_client_close(client));
 }
 
@@ -325,6 +326,7 @@ static void warned_once_of_each(void **state)
     WAIT_UNTIL(warned.eviction == 1, 2000);
     assert_int_equal(warned.info, 1);
     assert_int_equal(warned.restart, 0);
+    ASSERT_OK(pawl_lock_close(lock));
     pawl_client_close(client); /* what was on its way to a run without a name stays in doubt */
 }
 
