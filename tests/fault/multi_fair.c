@@ -283,12 +283,14 @@ static int64_t line(void)
 static _Atomic int turns;
 static int got[3];
 
-/* `arg` is where to write which turn it was. */
+/* `arg` is where to write which turn it was: one has it at a time, and who reads it waits for
+ * `turns`. */
 static void note_turn(pawl_lock *lock, pawl_status status, void *arg)
 {
     (void)lock;
     ASSERT_OK(status);
-    *(int *)arg = atomic_fetch_add(&turns, 1);
+    *(int *)arg = atomic_load(&turns);
+    atomic_fetch_add(&turns, 1);
 }
 
 static void start_turn(pawl_lock *lock, size_t which)
