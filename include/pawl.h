@@ -202,7 +202,8 @@ typedef enum pawl_reentry {
     PAWL_REENTRY_REFUSE = 2
 } pawl_reentry;
 
-/* What on_lost and on_risk are told. Valid during the callback. */
+/* What on_lost and on_risk are told. Valid during the callback, which is not the thread that holds:
+ * asked there, pawl_lock_remaining_ms() of a thread's hold says 0. */
 typedef struct pawl_event {
     size_t size;
     pawl_lock *lock;    /* the handle that the hold was first acquired through */

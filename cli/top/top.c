@@ -32,7 +32,7 @@ static const char help[] =
     "the\n"
     "other.\n"
     "\n"
-    "HELD: so far; '>': held before top began. RATE/s: acquisitions, over the last 30 seconds.\n"
+    "HELD: so far; '>': or longer. RATE/s: acquisitions, over the last 30 seconds.\n"
     "~HOLD, ~WAIT: means since top began, the wait reckoned from waiters and rate.\n";
 
 static const char *const orders[] = {"waiters", "held", "rate", "name", NULL};
