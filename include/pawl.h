@@ -33,8 +33,8 @@
  * THE CONTRACT IN SHORT
  *
  * Threads: every function may be called from any thread (pawl_watch_next() by one at a time). A
- * function that may wait says WAITS; it ends by the limit it names, even if the server is frozen,
- * and where wait_ms is part of that and PAWL_FOREVER, it has none but the one told there.
+ * function that may wait says WAITS; it ends by the limit it names, even if the server is frozen.
+ * Where that has wait_ms in it, PAWL_FOREVER means no limit but give_up_ms.
  *
  * Lost: a lock with a lease can be lost: the process was stopped for too long, the server lost its
  * data, an operator broke the lock, the thread that held it has ended. It is never lost silently:
@@ -362,8 +362,9 @@ PAWL_API void pawl_lock_cancel(pawl_lock *lock);
  * error text stands which member stopped it. wait_ms is for the whole. Every process takes members
  * in the same order, by name and then by backend, whatever the order here, so two multi-locks never
  * wait for each other; if one name is locked on several backends, their URLs must be written alike
- * everywhere. Members of one client on Redis are granted all at the same moment, and none is held
- * while one is waited for, for up to a second; with a fair one among them, if all are free at once.
+ * everywhere. Members of one client on Redis are granted all at the same moment, and for the first
+ * second of a wait none is held; with a fair one among them so only if all are free at once, and
+ * one by one otherwise.
  * PAWL_LOST: a member was lost while others were waited for; if its lease is fixed, as soon as that
  * is over. The caller never had the set, so on_lost of the member is not called, unless the caller
  * held that one besides. WAITS: max(wait_ms, timeout), and a timeout to give back what it had, for

@@ -4,7 +4,7 @@
  *
  * An acquire that can be asked as one is: that is its only round, and UNDO after a fault. Any
  * other, and one that has waited as one for long enough, which is no time at all if a member is
- * fair, goes through rounds:
+ * fair, goes through rounds, of which the first then ends before the member that is not free:
  *
  *   TRY ──all given──> done
  *    │ ^
@@ -178,6 +178,18 @@ static void note_returns(struct pawl__multi_call *call)
     }
 }
 
+/* The backend has just said which one it is: nothing behind that is worth asking for yet. */
+static bool go_on_apart(struct pawl__multi_call *call, int64_t now_us)
+{
+    bool any = false;
+    begin(call, PAWL__MULTI_TRY, PAWL__WANT_ACQUIRE, 0);
+    for (size_t i = 0; i < call->next; i++) {
+        call->slots[i].asked = !call->slots[i].has;
+        any = any || call->slots[i].asked;
+    }
+    return any || make_way(call, now_us);
+}
+
 static bool granted_whole(struct pawl__multi_call *call, int64_t now_us)
 {
     note_grants(call);
@@ -185,7 +197,7 @@ static bool granted_whole(struct pawl__multi_call *call, int64_t now_us)
         const pawl_status status = call->slots[call->next].status;
         blame(call, status, call->next);
         call->apart = patience_helps(status) && call->until_us > now_us;
-        return call->apart ? try_rest(call) : undo(call);
+        return call->apart ? go_on_apart(call, now_us) : undo(call);
     }
     call->status = PAWL_OK;
     return false;

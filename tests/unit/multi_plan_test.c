@@ -220,11 +220,9 @@ static void a_whole_that_is_never_free(void **state)
     expect_round(call, START_US, "xxxx", ACQUIRE, 1000000);
     assert_false(call->apart);
     answer(call, "ssbs");
-    expect_round(call, later_us, "xxxx", ACQUIRE, 0);
+    expect_round(call, later_us, "xx--", ACQUIRE, 0);
     assert_true(call->apart);
-    answer(call, "oboo");
-    expect_round(call, later_us + 100, "--xx", RELEASE, 0);
-    answer(call, "--oo");
+    answer(call, "ob--");
     expect_round(call, later_us + 200, "-x--", ACQUIRE, 800);
     answer(call, "-o--");
     expect_round(call, later_us + 300, "--xx", ACQUIRE, 0);
@@ -232,7 +230,6 @@ static void a_whole_that_is_never_free(void **state)
     expect_end(call, later_us + 400, PAWL_OK, "xxxx");
 }
 
-/* The caller had one before, and entered it again. */
 /* Asked as one, but not waited for so: who waits stands in the fair one's queue, and keeps what
  * comes before. */
 static void a_whole_with_a_fair_member(void **state)
@@ -243,11 +240,9 @@ static void a_whole_with_a_fair_member(void **state)
     expect_round(call, START_US, "xxxx", ACQUIRE, 0);
     assert_false(call->apart);
     answer(call, "ssbs");
-    expect_round(call, START_US + 100, "xxxx", ACQUIRE, 0);
+    expect_round(call, START_US + 100, "xx--", ACQUIRE, 0);
     assert_true(call->apart);
-    answer(call, "oobo");
-    expect_round(call, START_US + 200, "---x", RELEASE, 0);
-    answer(call, "---o");
+    answer(call, "oo--");
     expect_round(call, START_US + 300, "--x-", ACQUIRE, 4700);
     answer(call, "--o-");
     expect_round(call, START_US + 400, "---x", ACQUIRE, 0);
@@ -260,6 +255,31 @@ static void a_whole_with_a_fair_member(void **state)
     expect_end(call, START_US, PAWL_BUSY, "----");
 }
 
+/* The first is what is waited for: nothing else is asked, and what the caller entered goes back. */
+static void a_whole_that_waits_for_the_first(void **state)
+{
+    (void)state;
+    struct pawl__multi_call *call = new_call(ACQUIRE, 5000);
+    call->whole = call->queues = true;
+    expect_round(call, START_US, "xxxx", ACQUIRE, 0);
+    answer(call, "bsss");
+    expect_round(call, START_US + 100, "x---", ACQUIRE, 4900);
+    answer(call, "b---");
+    expect_end(call, START_US + 5000, PAWL_BUSY, "----");
+    call = new_call(ACQUIRE, 5000);
+    call->whole = call->queues = true;
+    expect_round(call, START_US, "xxxx", ACQUIRE, 0);
+    answer(call, "bsso");
+    expect_round(call, START_US + 100, "---x", RELEASE, 0);
+    answer(call, "---o");
+    expect_round(call, START_US + 200, "x---", ACQUIRE, 4800);
+    answer(call, "o---");
+    expect_round(call, START_US + 300, "-xxx", ACQUIRE, 0);
+    answer(call, "-ooo");
+    expect_end(call, START_US + 400, PAWL_OK, "xxxx");
+}
+
+/* The caller had one before, and entered it again. */
 static void a_whole_that_fails_gives_back_what_was_entered(void **state)
 {
     (void)state;
@@ -393,6 +413,7 @@ int main(void)
         cmocka_unit_test(as_a_whole),
         cmocka_unit_test(a_whole_that_is_never_free),
         cmocka_unit_test(a_whole_with_a_fair_member),
+        cmocka_unit_test(a_whole_that_waits_for_the_first),
         cmocka_unit_test(a_whole_that_fails_gives_back_what_was_entered),
         cmocka_unit_test(those_that_were_spared),
         cmocka_unit_test(lost_while_waiting),

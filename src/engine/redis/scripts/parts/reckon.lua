@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Part of acquire_fair.lua: when a waiter of ours counts as dead.
+-- Part of the scripts that give fair locks: when a waiter of ours counts as dead.
 --
 -- Locals queue, timeouts, now (see parts/queue.lua), wait (how long a waiter of ours is believed to
 --        live without a word, in ms), ttl (of the lock)
@@ -63,7 +63,7 @@ local function limit(head)
             break
         end
         if tonumber(redis.call('ZSCORE', timeouts, member) or 0) > soon then
-            redis.call('ZADD', timeouts, string.format('%.0f', soon), member)
+            redis.pcall('ZADD', timeouts, string.format('%.0f', soon), member)
         end
     end
 end
