@@ -170,17 +170,33 @@ def short_outages_do_no_harm(scene):
     expect(run.status(), 4, "exit status")
 
 
-@case("file", "redis")
-def longest_hold(scene):
+def hold_for_long(scene):
+    """How many seconds a command that never ends has a lock whose longest hold is 1.5."""
     run = scene.shell("--max-hold", "1.5", DEAF_TREE)
     begin = boottime()
-    until(lambda: not scene.commands(), "the command has ended")
-    if boottime() - begin > 8:  # how late it is seen depends on the machine; the lease has 30
-        raise AssertionError("it was held for too long")
+
+    def has_ended():
+        if scene.engine == "redis" and int(scene.redis("pttl", "job")) > 1500:
+            raise AssertionError("the server has it for longer than it may be held")
+        return not scene.commands()
+    until(has_ended, "the command has ended")
+    took = boottime() - begin
     expect(run.status(), 76, "exit status")
     expect("longest hold" in run.said(), True, f"a sentence: {run.said()}")
     expect(scene.commands(), [], "left running")
     scene.await_free()
+    for name in ("ready", "orphan", "session"):
+        os.unlink(scene.path(name))
+    return took
+
+
+@case("file", "redis")
+def longest_hold(scene):
+    took = []
+    while not took or (took[-1] > 3 and len(took) < 4):  # the machine may be busy
+        took.append(hold_for_long(scene))
+    if took[-1] > 3:
+        raise AssertionError(f"it was held for too long, each time: {took}")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ static void in_the_middle_of_it(void **state)
     WAIT_UNTIL(pawl_lock_remaining_ms(members[0]) < LONG_MS / 2, BOUND_MS);
     assert_int_equal(atomic_load(&risks), 0); /* nobody has anything yet */
     ASSERT_OK(pawl_lock_acquire(members[0], PAWL_TRY));
-    WAIT_UNTIL(atomic_load(&risks) == 1, LONG_MS / 4);
+    WAIT_UNTIL(atomic_load(&risks) == 1, LONG_MS / 2); /* after that it would be lost */
     end_set(multi, members[0]);
 }
 

@@ -158,7 +158,7 @@ static void somebody_stands_there(void **state)
     pawl_lock *multi = open_fair_set(open_client(0), members);
     warm_up(multi);
     for (size_t i = 0; i < 2; i++) {
-        stand(waiters[i], 4000);
+        stand(waiters[i], 60000);
         assert_not_given(multi, PAWL_BUSY, 0);
         assert_true(server_answers(servers[0], waiters[i], "LRANGE " QUEUE " 0 -1"));
         assert_true(server_answers(servers[0], waiters[i], "ZRANGE " TIMES " 0 -1"));
@@ -179,7 +179,7 @@ static void the_dead_are_removed(void **state)
     assert_given_at_once(multi);
 
     stand(THEIRS, -2000);
-    stand(OURS, 4000);
+    stand(OURS, 60000);
     free(server_command(servers[0], "CONFIG RESETSTAT"));
     ASSERT_STATUS(PAWL_BUSY, pawl_lock_acquire(multi, PAWL_TRY));
     char *stats = server_command(servers[0], "INFO commandstats");

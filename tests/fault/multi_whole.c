@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-enum { ROUNDS = 300 };
+enum { ROUNDS = 300, PATIENT_MS = 10000 };
 
 /* ===== One command ===== */
 
@@ -158,7 +158,7 @@ static void the_largest_set(void **state)
     static const pawl_kind kinds[] = {
         PAWL_FAIR, PAWL_MUTEX, PAWL_READ, PAWL_WRITE, PAWL_SPIN, PAWL_PLAIN};
     for (size_t count = 1; count <= 6; count += 5) { /* only fair ones, which need most; all */
-        pawl_lock *multi = open_largest(open_client(0), kinds, count);
+        pawl_lock *multi = open_largest(open_patient(0, PATIENT_MS), kinds, count);
         warm_up(multi);
         script_calls(0);
         ASSERT_OK(pawl_lock_acquire(multi, PAWL_TRY));

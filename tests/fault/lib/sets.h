@@ -46,14 +46,19 @@ static inline void end_lock(void *lock)
     pawl_lock_close(lock);
 }
 
-static inline pawl_client *open_client(size_t server)
+static inline pawl_client *open_patient(size_t server, int64_t timeout_ms)
 {
     pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
     pawl_client *client = NULL;
-    options.timeout_ms = TIMEOUT_MS;
+    options.timeout_ms = timeout_ms;
     ASSERT_OK(pawl_client_open(server_url(servers[server]), &options, &client));
     cleanup_add(end_client, client);
     return client;
+}
+
+static inline pawl_client *open_client(size_t server)
+{
+    return open_patient(server, TIMEOUT_MS);
 }
 
 static inline pawl_lock *open_kind(pawl_client *client, size_t number, pawl_kind kind)

@@ -43,6 +43,8 @@ static int64_t release_for_one(pawl_semaphore *mine, pawl_semaphore *other)
     struct caller caller;
     EXPECT_OK(pawl_semaphore_acquire(mine, 2, PAWL_TRY));
     call_acquire(&caller, other, 2, PAWL_FOREVER);
+    call_await_rest(&caller);
+    assert_int_equal(available(other), 0);      /* answered behind its question */
     EXPECT_OK(pawl_semaphore_release(mine, 1)); /* not enough for it */
     nap_ms(30); /* that it has looked in vain cannot be seen from outside */
     assert_false(call_is_over(&caller));
