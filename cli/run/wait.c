@@ -405,11 +405,12 @@ static pawl_status judge_busy(struct run_keeper *keeper)
     return PAWL_BUSY;
 }
 
-/* The library cannot know how another kind is asked for here. */
+/* The library cannot know how another kind is asked for here. Several servers have only one. */
 static void add_remedy(struct run_grip *grip)
 {
     const size_t used = strlen(grip->why);
-    if (strstr(grip->why, " is not a lock of this kind") != NULL) {
+    if (grip->options->server_count == 0 &&
+        strstr(grip->why, " is not a lock of this kind") != NULL) {
         snprintf(grip->why + used, sizeof grip->why - used, "; --kind asks for another kind");
     }
 }
