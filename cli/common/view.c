@@ -421,7 +421,9 @@ void cli_view_add_lines(const struct cli_view *view, size_t indent, struct cli_t
     const struct cli_hold *hold = cli_view_lock(view);
     add_line(text, indent, "name", hold->name);
     add_line(text, indent, "state", state_of(hold));
-    add_line(text, indent, "kind", cli_kind_name(hold->kind));
+    if (hold->held || hold->kind != PAWL_MUTEX) { /* a free one leaves no trace of what it was */
+        add_line(text, indent, "kind", cli_kind_name(hold->kind));
+    }
     add_holding(view, indent, text);
     add_waiters(hold, indent, text);
     if (hold->token != 0) {

@@ -93,7 +93,8 @@ static void on_log(pawl_log_level level, const char *message, void *arg)
 static pawl_status explain(struct run_grip *grip, pawl_status status, const char *scheme)
 {
     const struct run_options *options = grip->options;
-    if (status == PAWL_UNSUPPORTED && (options->kind != PAWL_MUTEX || options->permits > 0)) {
+    if (status == PAWL_UNSUPPORTED && grip->client_count > 0 &&
+        (options->kind != PAWL_MUTEX || options->permits > 0)) {
         snprintf(grip->why, sizeof grip->why,
             "--kind %s is not available with %s:; use --kind mutex, or a Redis server (--url)",
             options->kind_name, scheme);
@@ -193,7 +194,7 @@ static pawl_status set_permits(struct run_grip *grip)
     char name[CLI_QUOTE_SIZE];
     snprintf(grip->why, sizeof grip->why,
         "the semaphore '%s' has %" PRId64 " permits and not %" PRId64
-        "; give --kind semaphore:%" PRId64 ", or another name",
+        "; give --kind semaphore:%" PRId64 " if it is a semaphore at all, or else another name",
         cli_quote(grip->options->name, name), found, wanted, found);
     return PAWL_INVALID;
 }

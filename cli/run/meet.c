@@ -76,6 +76,16 @@ static void on_first_log(pawl_log_level level, const char *message, void *arg)
     }
 }
 
+/* What a server says of itself begins with its address, which has been said already. */
+static const char *why_of(const struct guest *guest)
+{
+    const char *end = strstr(guest->why, ": ");
+    const bool said =
+        end != NULL && end > guest->why &&
+        memmem(guest->shown, strlen(guest->shown), guest->why, (size_t)(end - guest->why)) != NULL;
+    return said ? end + 2 : guest->why;
+}
+
 /* The lock can be had without it, but not without yet another. Mutex held. */
 static void tell_absence(struct guest *guest)
 {
@@ -88,7 +98,7 @@ static void tell_absence(struct guest *guest)
     guest->told = true;
     guest->told_us = run_now_us();
     snprintf(text, sizeof text, "%s: %.*s; going on with %zu of %zu servers", guest->shown,
-        RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, guest->why, meeting->opened,
+        RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 64, why_of(guest), meeting->opened,
         meeting->run->server_count);
     meeting->options.log(PAWL_LOG_WARNING, text, meeting->options.log_arg);
 }
@@ -211,7 +221,7 @@ static void explain(const struct guest *guest, pawl_status status, char *why_out
     const struct run_meeting *meeting = guest->meeting;
     snprintf(why_out, why_size, "--redlock, server %zu of %zu, %s: %.*s%s",
         (size_t)(guest - meeting->guests) + 1, meeting->run->server_count, guest->shown,
-        RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 128, guest->why,
+        RUN_TEXT_SIZE - CLI_QUOTE_SIZE - 128, why_of(guest),
         status == PAWL_INVALID ? "" : "; nothing is run until that is mended");
 }
 

@@ -49,8 +49,9 @@ static const char *others(const pawl_entry *entry)
 }
 
 static void describe(
-    const struct run_keeper *keeper, const pawl_entry *entry, char *out, size_t size)
+    const struct run_keeper *keeper, const struct run_view *view, char *out, size_t size)
 {
+    const pawl_entry *entry = view->entry;
     char name[CLI_QUOTE_SIZE];
     char holder[3 * CLI_QUOTE_SIZE] = "";
     char lease[64] = "";
@@ -59,7 +60,8 @@ static void describe(
     char duration[CLI_DURATION_SIZE];
     cli_quote(keeper->options->name, name);
     if (entry == NULL || !entry->held) {
-        snprintf(out, size, "waiting for %s'%s'",
+        snprintf(out, size, "waiting for %s%s'%s'",
+            view->trouble[0] != '\0' ? "the server, and then for " : "",
             keeper->options->permits > 0 ? "a permit of " : "", name);
         return;
     }
@@ -73,8 +75,10 @@ static void describe(
         snprintf(patience, sizeof patience, "; giving up in %s",
             cli_duration_show(left_us > 0 ? left_us / US_PER_S * 1000 : 0, duration));
     }
-    if (entry->kind == PAWL_FAIR && entry->waiters > 0) {
-        snprintf(queue, sizeof queue, "; %" PRId64 " in its queue", entry->waiters);
+    const int64_t waiters = entry->waiters - (keeper->options->kind == PAWL_FAIR ? 1 : 0);
+    if (entry->kind == PAWL_FAIR && waiters > 0) {
+        snprintf(queue, sizeof queue, "; %" PRId64 " other%s in its queue", waiters,
+            waiters > 1 ? "s" : "");
     }
     snprintf(out, size, "'%s' is held by %s%s%c%s%c%s%s", name, holder, others(entry), RUN_LESS,
         lease, RUN_LESS, queue, patience);
@@ -102,23 +106,30 @@ static void look(struct run_keeper *keeper, int64_t until_us, struct run_view *v
 }
 
 /* Is it somebody's data that is in the way, as a hash of other fields? The scripts that acquire
- * take every hash for a lock. Somebody else's kind of lock may look like data, but then it expires.
- */
-static bool is_data(const struct run_keeper *keeper, const struct run_view *view)
+ * take every hash for a lock. Somebody else's kind of lock may look like data, but then it expires;
+ * -1: it does not. A plain lock that expires is one, whatever stands in it. */
+static bool is_data(
+    const struct run_keeper *keeper, const struct run_view *view, int64_t *remaining_ms_out)
 {
     pawl_lock_info info = {.size = sizeof info};
     const struct run_grip *grip = &keeper->grip;
-    return view->data && !grip->in_files && pawl_lock_inspect(grip->lock, &info) == PAWL_OK &&
-           info.held && info.remaining_ms < 0;
+    const bool found = view->data && !grip->in_files &&
+                       pawl_lock_inspect(grip->lock, &info) == PAWL_OK && info.held;
+    *remaining_ms_out = info.remaining_ms;
+    return found && (info.remaining_ms < 0 || keeper->options->kind != PAWL_PLAIN);
 }
 
-static void describe_data(const struct run_keeper *keeper, char *out, size_t size)
+static void describe_data(
+    const struct run_keeper *keeper, int64_t remaining_ms, char *out, size_t size)
 {
     char name[CLI_QUOTE_SIZE];
-    snprintf(out, size,
-        "the key '%s' is not a lock as pawl or Redisson writes it, and never expires; choose "
-        "another name, or delete it if nobody needs it",
-        cli_quote(keeper->options->name, name));
+    char duration[CLI_DURATION_SIZE];
+    const bool expires = remaining_ms >= 0;
+    snprintf(out, size, "the key '%s' is not a lock as pawl or Redisson writes it, and %s%s; %s",
+        cli_quote(keeper->options->name, name), expires ? "expires in " : "never expires",
+        expires ? cli_duration_show(remaining_ms, duration) : "",
+        expires ? "choose another name if it is somebody's data"
+                : "choose another name, or delete it if nobody needs it");
 }
 
 /* It is not waited for a holder, but for a server: told once, until it answers again. */
@@ -139,8 +150,9 @@ static void tell_data(const struct run_keeper *keeper, const struct run_view *vi
 {
     char text[RUN_TEXT_SIZE] = "waiting, maybe for ever: ";
     const size_t used = strlen(text);
-    if (is_data(keeper, view)) {
-        describe_data(keeper, text + used, sizeof text - used);
+    int64_t remaining_ms = 0;
+    if (is_data(keeper, view, &remaining_ms) && remaining_ms < 0) {
+        describe_data(keeper, remaining_ms, text + used, sizeof text - used);
         run_link_talk(keeper->link, RUN_NOTE, text, NOTES_MAX);
     }
 }
@@ -148,7 +160,7 @@ static void tell_data(const struct run_keeper *keeper, const struct run_view *vi
 static void say_holder(struct run_keeper *keeper, const struct run_view *view)
 {
     char text[RUN_TEXT_SIZE];
-    describe(keeper, view->entry, text, sizeof text);
+    describe(keeper, view, text, sizeof text);
     run_link_talk(keeper->link, RUN_HOLDER, text, 0);
     keeper->holder_told = true;
 }
@@ -211,12 +223,13 @@ static void explain_busy(struct run_keeper *keeper, const struct run_view *view)
     char holder[3 * CLI_QUOTE_SIZE];
     struct run_grip *grip = &keeper->grip;
     const pawl_entry *entry = view->entry;
+    int64_t remaining_ms = 0;
     cli_quote(keeper->options->name, name);
     if (entry != NULL && entry->held) {
         describe_holder(entry, holder, sizeof holder);
         snprintf(grip->why, sizeof grip->why, "'%s' is held by %s%s", name, holder, others(entry));
-    } else if (entry == NULL && is_data(keeper, view)) {
-        describe_data(keeper, grip->why, sizeof grip->why);
+    } else if (entry == NULL && is_data(keeper, view, &remaining_ms)) {
+        describe_data(keeper, remaining_ms, grip->why, sizeof grip->why);
     }
     if (is_own(keeper, entry)) {
         const size_t used = strlen(grip->why);
@@ -392,11 +405,23 @@ static pawl_status judge_busy(struct run_keeper *keeper)
     return PAWL_BUSY;
 }
 
+/* The library cannot know how another kind is asked for here. Several servers have only one. */
+static void add_remedy(struct run_grip *grip)
+{
+    const size_t used = strlen(grip->why);
+    if (grip->options->server_count == 0 &&
+        strstr(grip->why, " is not a lock of this kind") != NULL) {
+        snprintf(grip->why + used, sizeof grip->why - used, "; --kind asks for another kind");
+    }
+}
+
 pawl_status run_wait(struct run_keeper *keeper)
 {
     const pawl_status status = try_and_wait(keeper);
     if (status == PAWL_OK) {
         run_grip_tell_absent(&keeper->grip);
+    } else if (cli_exit_for(status, keeper->grip.why) == CLI_DATA) {
+        add_remedy(&keeper->grip);
     }
     return status == PAWL_BUSY && !unwanted(keeper) ? judge_busy(keeper) : status;
 }

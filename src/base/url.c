@@ -188,13 +188,30 @@ static pawl_status check_at_signs(struct span authority, struct span tail)
     return PAWL_OK;
 }
 
+bool pawl__url_is_address(const char *text)
+{
+    const size_t host = strspn(text, LETTERS DIGITS ".-_");
+    const char *port = text + host + 1;
+    if (host == 0 || host > 255 || text[host] != ':') {
+        return false;
+    }
+    const size_t digits = strspn(port, DIGITS);
+    const char *db = port + digits;
+    db += db[0] == '/' ? 1 + strspn(db + 1, DIGITS) : 0;
+    return digits > 0 && digits <= 5 && db[0] == '\0' && db - port <= 8;
+}
+
+/* The rest of the URL stands behind the scheme. */
 static pawl_status put_scheme(struct parser *parser, struct span scheme)
 {
     if (scheme.size == 0 || !made_of(scheme.at, 1, LETTERS) ||
         !made_of(scheme.at, scheme.size, LETTERS DIGITS "+-.")) {
+        const bool guessed = pawl__url_is_address(scheme.at);
         return pawl__fail(PAWL_INVALID,
-            "the URL has no scheme; write it as scheme://host or scheme:/path, such as "
-            "redis://host:6379 or file:///directory");
+            "the URL has no scheme; %s%s%srite it as scheme://host or scheme:/path, such as "
+            "redis://host:6379 or file:///directory",
+            guessed ? "did you mean redis://" : "", guessed ? scheme.at : "",
+            guessed ? "? W" : "w");
     }
     pawl_status status = put(parser, "the scheme", scheme, &parser->url->scheme);
     for (char *c = parser->url->scheme; *c != '\0'; c++) {

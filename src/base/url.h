@@ -42,6 +42,10 @@ struct pawl__url {
 pawl_status pawl__url_parse(const char *text, struct pawl__url *url_out);
 void pawl__url_free(struct pawl__url *url);
 
+/* Whether it is no URL, but "host:6379" or "host:6379/0", to which only a scheme is missing. May be
+ * repeated then: a password is more than a few digits. */
+bool pawl__url_is_address(const char *text);
+
 /* What the URL names, without who asks and how: "redis://host:port/0". For comparing, and for
  * people. NULL: no memory. */
 char *pawl__url_backend(const struct pawl__url *url);

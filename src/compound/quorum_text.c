@@ -44,6 +44,15 @@ static const char *word_for(const struct pawl__ballot *ballot)
     return request->error + (named ? strlen(start) : 0);
 }
 
+/* What a server says of itself begins with its address, which the list has said already. */
+static const char *without_address(const char *where, const char *words)
+{
+    const char *end = strstr(words, ": ");
+    const bool said = end != NULL && end > words &&
+                      memmem(where, strlen(where), words, (size_t)(end - words)) != NULL;
+    return said ? end + 2 : words;
+}
+
 static void describe_silence(const struct pawl__ballot *ballot, char words[WORDS_SIZE])
 {
     const bool known = ballot->trouble != NULL; /* it is away, and not slow */
@@ -51,7 +60,8 @@ static void describe_silence(const struct pawl__ballot *ballot, char words[WORDS
     const bool whole = waited_us * 4 >= ballot->node->quorum->node_timeout_us * 3;
     snprintf(words, WORDS_SIZE, "no answer %s %lld ms%s%s%s%s", whole ? "within" : "in the",
         (long long)((waited_us + 500) / 1000), whole ? "" : " that were left",
-        known ? " (before: " : "", known ? ballot->trouble : "", known ? ")" : "");
+        known ? " (before: " : "",
+        known ? without_address(ballot->node->where, ballot->trouble) : "", known ? ")" : "");
 }
 
 static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_SIZE])
@@ -79,7 +89,7 @@ static void describe_ballot(const struct pawl__ballot *ballot, char words[WORDS_
     case PAWL__VOTE_NEVER:
         break;
     }
-    snprintf(words, WORDS_SIZE, "%s", word_for(ballot));
+    snprintf(words, WORDS_SIZE, "%s", without_address(ballot->node->where, word_for(ballot)));
 }
 
 /* Add "where: words". Each of the `left` nodes gets its share of the room, and what those before it

@@ -277,10 +277,7 @@ static pawl_status open_url(
 {
     const struct pawl__engine *engine = pawl__engine_find(url->scheme);
     if (engine == NULL) {
-        return pawl__fail(PAWL_UNSUPPORTED,
-            "no engine for %s: URLs; this build knows redis:, redis+unix:, file: and memory: (TLS, "
-            "clusters and other backends are not there yet)",
-            url->scheme);
+        return pawl__engine_missing(url);
     }
     struct pawl_client *client = pawl__alloc(sizeof *client);
     if (client == NULL) {

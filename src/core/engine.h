@@ -406,4 +406,7 @@ struct pawl__engine {
  * names them. */
 const struct pawl__engine *pawl__engine_find(const char *scheme);
 
+/* Says that there is none, and which there are. */
+pawl_status pawl__engine_missing(const struct pawl__url *url);
+
 #endif

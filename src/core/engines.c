@@ -2,6 +2,9 @@
 /* The engines of this build. */
 #include "core/engine.h"
 
+#include "base/error.h"
+
+#include <stdio.h>
 #include <string.h>
 
 extern const struct pawl__engine pawl__engine_memory;
@@ -32,4 +35,19 @@ const struct pawl__engine *pawl__engine_find(const char *scheme)
         }
     }
     return NULL;
+}
+
+pawl_status pawl__engine_missing(const struct pawl__url *url)
+{
+    char text[160];
+    char guess[sizeof text + 48] = "there";
+    const int size =
+        snprintf(text, sizeof text, "%s:%s", url->scheme, url->path != NULL ? url->path : "");
+    if (!url->slashed && (size_t)size < sizeof text && pawl__url_is_address(text)) {
+        snprintf(guess, sizeof guess, "did you mean redis://%s? There", text);
+    }
+    return pawl__fail(PAWL_UNSUPPORTED,
+        "no backend '%s:'; %s are redis://, redis+unix://, file: and memory: (TLS, clusters and "
+        "other backends are not there yet)",
+        url->scheme, guess);
 }

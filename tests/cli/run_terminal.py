@@ -270,6 +270,31 @@ def says_who_holds_it(scene, terminal):
 
 
 @case("redis")
+def the_queue_is_that_of_the_others(scene, terminal):
+    scene.shell("--kind", "fair", READY + "until [ -e stop ]; do sleep 0.01; done")
+    terminal.run("clear; pawl run -w 1m --kind fair job -- echo mine")
+    queued = lambda count: scene.redis("LLEN", "redisson_lock_queue:{job}") == str(count)
+    until(lambda: queued(1), "it stands in the queue")
+    line = [row for row in terminal.await_text("giving up in 58s") if "is held by" in row][0]
+    expect("queue" in line, False, f"others in {line!r}")
+    scene.run("--kind", "fair", "job", "--", "true")
+    terminal.await_text("; 1 other in its queue; giving up in")
+    open(scene.path("stop"), "w").close()
+    await_line(terminal, "mine")
+
+
+@case("redis")
+def says_that_it_waits_for_the_server(scene, terminal):
+    scene.shell(READY + "until [ -e stop ]; do sleep 0.01; done")
+    terminal.run("clear; pawl run -w 1m job -- echo mine")
+    terminal.await_text("is held by")
+    scene.freeze()
+    await_line(terminal, "pawl run: waiting for the server, and then for 'job'")
+    terminal.press("C-c")
+    await_status(terminal, 130)
+
+
+@case("redis")
 def says_who_holds_it_at_the_end_of_a_long_way(scene, terminal):
     holder = scene.shell("--lease", "20", READY + "until [ -e stop ]; do sleep 0.01; done")
     said = f"is held by {socket.gethostname()} pid {holder.keeper()} (sh)"

@@ -127,6 +127,23 @@ static void refused_for_good(void **state)
         "redis://10.0.0.3:6379: denied");
 }
 
+/* And so is the address, with which a server's own sentence about itself begins. */
+static void the_address_is_said_once(void **state)
+{
+    (void)state;
+    char error[] = "10.0.0.1:6379: the server is a replica";
+    convene(2);
+    answer(0, PAWL__VOTE_SILENT, PAWL_REFUSED, error);
+    ballots[1].trouble = (char[]){"10.0.0.2:6379: the server is loading"};
+    panel.expired_us = 51 * MS_US;
+    assert_string_equal(sentence(),
+        "lock 'jobs': no majority grants it; 2 of 2 servers are needed: redis://10.0.0.1:6379: "
+        "the server is a replica; redis://10.0.0.2:6379: no answer within 50 ms (before: the "
+        "server is loading)");
+    snprintf(error, sizeof error, "10.0.0.9:6379: the server moved");
+    assert_non_null(strstr(sentence(), "redis://10.0.0.1:6379: 10.0.0.9:6379: the server moved"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +151,7 @@ int main(void)
         cmocka_unit_test(three_servers_are_not_cut),
         cmocka_unit_test(room_is_shared),
         cmocka_unit_test(refused_for_good),
+        cmocka_unit_test(the_address_is_said_once),
     };
     return cmocka_run_group_tests_name("quorum text", tests, NULL, NULL);
 }

@@ -295,6 +295,12 @@ static const struct {
 } refusals[] = {
     {"", "empty"},
     {"redis", "scheme"},
+    {"127.0.0.1:6379", "did you mean redis://127.0.0.1:6379?"},
+    {"10.0.0.1:6379/0", "did you mean redis://10.0.0.1:6379/0?"},
+    {"127.0.0.1:6379x", "no scheme; write"},
+    {"127.0.0.1:", "no scheme; write"},
+    {"1:123456", "no scheme; write"},
+    {"1:1/2/3", "no scheme; write"},
     {"://h", "scheme"},
     {":", "scheme"},
     {"/dir", "scheme"},
@@ -383,6 +389,8 @@ static void sentences_without_password(void **state)
 {
     (void)state;
     static const char *const texts[] = {
+        "9:" CANARY,
+        "9:1/" CANARY,
         "redis://u:" CANARY "%@h",
         "redis://u:%" CANARY "@h",
         "redis://u:" CANARY "%00@h",

@@ -47,7 +47,11 @@ static pawl_status read_db_path(struct pawl__redis_config *config, const char *p
 
 static pawl_status read_tcp(struct pawl__redis_config *config, const struct pawl__url *url)
 {
-    if (url->host_count != 1) {
+    if (url->host_count == 0) {
+        return pawl__fail(PAWL_INVALID, "a redis:// URL has two slashes and a server behind them, "
+                                        "as in redis://127.0.0.1:6379");
+    }
+    if (url->host_count > 1) {
         return pawl__fail(PAWL_INVALID,
             "a redis:// URL names one server, as in redis://127.0.0.1:6379; this one names %zu",
             url->host_count);

@@ -27,7 +27,7 @@ struct rule {
 
 static const struct rule rules[] = {
     {"WRONGTYPE", PAWL_REFUSED, false, true, false,
-        "the key exists and is not a lock of this kind: another kind, or somebody's data; open it "
+        "the key exists and is not a lock of this kind: another kind, or somebody's data; use it "
         "as what it is, or choose another name"},
     {"NOPERM", PAWL_DENIED, false, false, false,
         "the server's access list forbids it; add the right with ACL SETUSER"},
@@ -45,7 +45,7 @@ static const struct rule rules[] = {
     {"MASTERDOWN", PAWL_REFUSED, true, false, true,
         "the server is a replica that has lost its master; connect to the master"},
     {"LOADING", PAWL_REFUSED, true, false, false,
-        "the server is still loading its data; try again when it has finished"},
+        "the server is still loading its data, and can be used when it has finished"},
     {"BUSY", PAWL_REFUSED, true, false, false,
         "the server is busy running somebody's script; SCRIPT KILL may end that"},
     {"TRYAGAIN", PAWL_REFUSED, true, false, false, "the cluster is moving the key at the moment"},

@@ -47,7 +47,8 @@ void pawl__redis_guard(
     if (facts->replica) {
         refuse(fitness, "the server is a replica and no place for a lock; name its master");
     } else if (facts->loading) {
-        refuse(fitness, "the server is still loading its data; try again when it has finished");
+        refuse(
+            fitness, "the server is still loading its data, and can be used when it has finished");
     } else if (facts->failing_over) {
         refuse(fitness, "the server is handing over to another one (failover); try again after it");
     } else if (facts->evicts) {
