@@ -265,7 +265,8 @@ static pawl_status examine_rights(const struct pawl__examination *examination)
     if (pawl__resp_is_error(reply)) {
         return pawl__redis_error_is_denial(pawl__resp_text(reader, reply), reply->text_size)
                    ? no_scripts(examination)
-                   : pawl__console_fail(console, reply, "ask for the user's rights", "+eval");
+                   : pawl__examination_refused(
+                         examination, reply, "ask for the user's rights", "+eval");
     }
     for (size_t i = 0; i < USE_COUNT; i++) {
         judge_use(&rights, reader, reply, &uses[i]);
