@@ -298,10 +298,16 @@ static void rights_for_some_names_are_fit(void **state)
         "ACL SETUSER a on >pw ~app:* ~redisson_lock_token:{app:* ~pawl_client:* "
         "&redisson_lock__channel:{app:* +@all -@dangerous +info +client"));
     examine_url(user_url(server, "a"));
-    assert_topic("rights", PAWL_FIT, "on some names", "");
+    assert_topic("rights", PAWL_FIT, "on some names only", "");
+    assert_topic("rights", PAWL_FIT, "'~pawl_seen:*' '&redisson_lock__channel:{NAME*'", "");
     free(server_command(server, "ACL SETUSER b on >pw ~app:* &* +@all"));
     examine_url(user_url(server, "b"));
-    assert_topic("rights", PAWL_WARNING, "showing who holds", "'~pawl_client:*'");
+    assert_topic("rights", PAWL_WARNING, "showing who holds", "'~pawl_client:*' '~NAME*'");
+    assert_topic("rights", PAWL_WARNING, "", "'~pawl_seen:*' -- where NAME"); /* channels it has */
+    free(server_command(server, "ACL SETUSER c on >pw ~* &redisson_lock__channel:{app:* +@all"));
+    examine_url(user_url(server, "c"));
+    assert_topic(
+        "rights", PAWL_FIT, "ACL SETUSER c '&redisson_lock__channel:{NAME*'", ""); /* no keys */
 }
 
 static void what_may_not_be_asked_is_said(void **state)
