@@ -453,6 +453,27 @@ static void a_server_that_loads_or_hands_over(void **state)
     assert_topic("loading", PAWL_UNFIT, "handing over", "new master");
 }
 
+/* What it does not answer now is left out, and that is no failure. */
+static void a_server_that_answers_nobody(void **state)
+{
+    (void)state;
+    struct scripted *scripted = scripted_start();
+    scripted_handshake(scripted);
+    scripted_handle(scripted, "EVAL", "-LOADING Redis is loading the dataset in memory\\r\\n");
+    scripted_set_info(scripted, "loading", "1");
+    examine_url(scripted_url(scripted));
+    assert_topic("loading", PAWL_UNFIT, "loading its data", "wait");
+    assert_string_equal(findings[finding_count - 1].topic, "events");
+    scripted_set_info(scripted, "loading", "0");
+    scripted_handle(scripted, "EVAL", "-BUSY Redis is busy running a script.\\r\\n");
+    examine_url(scripted_url(scripted));
+    assert_topic("busy", PAWL_UNFIT, "somebody's script", "SCRIPT KILL");
+    scripted_handle(scripted, "INFO", "-BUSY Redis is busy running a script.\\r\\n");
+    examine_url(scripted_url(scripted));
+    assert_int_equal(finding_count, 1);
+    assert_topic("busy", PAWL_UNFIT, "somebody's script", "SCRIPT KILL");
+}
+
 static void a_clock_that_is_wrong(void **state)
 {
     (void)state;
@@ -529,6 +550,7 @@ int main(void)
         CASE(a_server_that_is_too_old),
         CASE(redis_6_cannot_be_asked_for_rights),
         CASE(a_server_that_loads_or_hands_over),
+        CASE(a_server_that_answers_nobody),
         CASE(a_clock_that_is_wrong),
         CASE(a_disk_that_is_full),
         CASE(nonsense_is_no_crash),
