@@ -160,12 +160,23 @@ static int take_away(pawl_client *client, const struct cli_view *view, const cha
     return result;
 }
 
+/* Who may not look is told at once what is needed next, too. */
+static int say_not_seen(pawl_status status)
+{
+    const bool rights = strstr(pawl_last_error(), "ACL SETUSER ") != NULL;
+    const int result = cli_say_failure(status);
+    if (rights) {
+        cli_say("that is for looking at it; to break it, the line has to have also: +type +del");
+    }
+    return result;
+}
+
 static int look_and_break(pawl_client *client, const char *name, bool yes)
 {
     struct cli_view view;
     const pawl_status status = cli_view_take(client, name, &view);
     if (status != PAWL_OK) {
-        return cli_say_failure(status);
+        return say_not_seen(status);
     }
     int result = CLI_GO_ON;
     if (view.holders.count == 0) {

@@ -298,10 +298,16 @@ static void rights_for_some_names_are_fit(void **state)
         "ACL SETUSER a on >pw ~app:* ~redisson_lock_token:{app:* ~pawl_client:* "
         "&redisson_lock__channel:{app:* +@all -@dangerous +info +client"));
     examine_url(user_url(server, "a"));
-    assert_topic("rights", PAWL_FIT, "on some names", "");
+    assert_topic("rights", PAWL_FIT, "on some names only", "");
+    assert_topic("rights", PAWL_FIT, "'~pawl_seen:*' '&redisson_lock__channel:{NAME*'", "");
     free(server_command(server, "ACL SETUSER b on >pw ~app:* &* +@all"));
     examine_url(user_url(server, "b"));
-    assert_topic("rights", PAWL_WARNING, "showing who holds", "'~pawl_client:*'");
+    assert_topic("rights", PAWL_WARNING, "showing who holds", "'~pawl_client:*' '~NAME*'");
+    assert_topic("rights", PAWL_WARNING, "", "'~pawl_seen:*' -- where NAME"); /* channels it has */
+    free(server_command(server, "ACL SETUSER c on >pw ~* &redisson_lock__channel:{app:* +@all"));
+    examine_url(user_url(server, "c"));
+    assert_topic(
+        "rights", PAWL_FIT, "ACL SETUSER c '&redisson_lock__channel:{NAME*'", ""); /* no keys */
 }
 
 static void what_may_not_be_asked_is_said(void **state)
@@ -447,6 +453,27 @@ static void a_server_that_loads_or_hands_over(void **state)
     assert_topic("loading", PAWL_UNFIT, "handing over", "new master");
 }
 
+/* What it does not answer now is left out, and that is no failure. */
+static void a_server_that_answers_nobody(void **state)
+{
+    (void)state;
+    struct scripted *scripted = scripted_start();
+    scripted_handshake(scripted);
+    scripted_handle(scripted, "EVAL", "-LOADING Redis is loading the dataset in memory\\r\\n");
+    scripted_set_info(scripted, "loading", "1");
+    examine_url(scripted_url(scripted));
+    assert_topic("loading", PAWL_UNFIT, "loading its data", "wait");
+    assert_string_equal(findings[finding_count - 1].topic, "events");
+    scripted_set_info(scripted, "loading", "0");
+    scripted_handle(scripted, "EVAL", "-BUSY Redis is busy running a script.\\r\\n");
+    examine_url(scripted_url(scripted));
+    assert_topic("busy", PAWL_UNFIT, "somebody's script", "SCRIPT KILL");
+    scripted_handle(scripted, "INFO", "-BUSY Redis is busy running a script.\\r\\n");
+    examine_url(scripted_url(scripted));
+    assert_int_equal(finding_count, 1);
+    assert_topic("busy", PAWL_UNFIT, "somebody's script", "SCRIPT KILL");
+}
+
 static void a_clock_that_is_wrong(void **state)
 {
     (void)state;
@@ -523,6 +550,7 @@ int main(void)
         CASE(a_server_that_is_too_old),
         CASE(redis_6_cannot_be_asked_for_rights),
         CASE(a_server_that_loads_or_hands_over),
+        CASE(a_server_that_answers_nobody),
         CASE(a_clock_that_is_wrong),
         CASE(a_disk_that_is_full),
         CASE(nonsense_is_no_crash),

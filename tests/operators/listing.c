@@ -416,6 +416,28 @@ static void a_user_who_may_not_count_or_name_still_sees_locks(void **state)
     free(server_command(server, "ACL DELUSER shy"));
 }
 
+/* A number may be a semaphore: who may not see its permits is not told that it is none. */
+static void a_user_who_may_not_see_permits_is_told_so(void **state)
+{
+    (void)state;
+    free(server_command(server, "ACL SETUSER half reset on >pw ~mine:* &* +@all"));
+    free(server_command(server, "SET mine:s 1"));
+    free(server_command(server, "ZADD {mine:s}:timeout 922337203685477 abcdefghijklmnop"));
+    pawl_client *client = open_client(user_url("half"), NULL);
+    pawl_entry entry = {.size = sizeof entry};
+    struct told *told = told_new();
+    ASSERT_STATUS(PAWL_DENIED, pawl_client_look(client, "mine:s", &entry));
+    assert_non_null(strstr(pawl_last_error(), "ACL SETUSER half '~{mine:s}:timeout'"));
+    ASSERT_STATUS(PAWL_DENIED, pawl_client_list(client, "mine:s", note, told));
+    ASSERT_STATUS(PAWL_DENIED, pawl_client_list(client, NULL, note, told));
+    assert_non_null(strstr(pawl_last_error(), "ACL SETUSER half '~*:timeout'"));
+    free(server_command(server, "ACL SETUSER half ~{mine:*:timeout"));
+    ASSERT_OK(pawl_client_look(client, "mine:s", &entry));
+    assert_int_equal(entry.kind, PAWL_SEMAPHORE);
+    assert_int_equal(list(client, NULL)->count, 1);
+    free(server_command(server, "ACL DELUSER half"));
+}
+
 /* ===== Servers that do not behave ===== */
 
 static void a_frozen_server_is_left_by_the_timeout(void **state)
@@ -560,6 +582,7 @@ int main(void)
         CASE(a_user_sees_what_it_may),
         CASE(a_user_without_the_right_to_scan_is_told_so),
         CASE(a_user_who_may_not_count_or_name_still_sees_locks),
+        CASE(a_user_who_may_not_see_permits_is_told_so),
         CASE(a_frozen_server_is_left_by_the_timeout),
         CASE(a_server_that_freezes_in_the_middle_is_left_too),
         CASE(scripts_that_were_forgotten_are_sent_again),

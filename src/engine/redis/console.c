@@ -64,7 +64,7 @@ pawl_status pawl__console_connect(struct pawl__console *console, int64_t deadlin
 
 /* The greeting of an operations' connection has said what is wrong with a database, if anything;
  * here it is enough to say that. */
-static pawl_status choose_database(struct pawl__console *console)
+pawl_status pawl__console_choose(struct pawl__console *console)
 {
     const struct pawl__resp_node *reply = NULL;
     struct pawl__buffer *out = &console->link.out;
@@ -83,7 +83,7 @@ static pawl_status choose_database(struct pawl__console *console)
     return status;
 }
 
-pawl_status pawl__console_open(
+pawl_status pawl__console_reach(
     struct pawl__console *console, const struct pawl__redis_config *config)
 {
     const int64_t limit_us = config->settings.connect_timeout_us + config->settings.timeout_us;
@@ -92,9 +92,20 @@ pawl_status pawl__console_open(
     if (status == PAWL_BUSY) {
         status = pawl__fail(PAWL_UNAVAILABLE, "no connection to %s in time", config->peer);
     }
-    if (status == PAWL_OK) {
-        status = choose_database(console);
+    if (status != PAWL_OK) {
+        pawl__console_close(console);
     }
+    return status;
+}
+
+pawl_status pawl__console_open(
+    struct pawl__console *console, const struct pawl__redis_config *config)
+{
+    pawl_status status = pawl__console_reach(console, config);
+    if (status != PAWL_OK) {
+        return status;
+    }
+    status = pawl__console_choose(console);
     if (status != PAWL_OK) {
         pawl__console_close(console);
     }

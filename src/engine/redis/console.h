@@ -20,6 +20,11 @@ struct pawl__console {
 pawl_status pawl__console_open(
     struct pawl__console *console, const struct pawl__redis_config *config);
 
+/* The first two of these, and the third. */
+pawl_status pawl__console_reach(
+    struct pawl__console *console, const struct pawl__redis_config *config);
+pawl_status pawl__console_choose(struct pawl__console *console);
+
 /* The same in steps, without the database: init once, then connect until it says PAWL_OK.
  * PAWL_BUSY: not by this deadline, go on later. After a failure it may be tried again, and waits a
  * little before it does; so it may after drop(), when a connection was lost. */

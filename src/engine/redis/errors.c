@@ -127,6 +127,11 @@ bool pawl__redis_error_is_denial(const char *text, size_t text_size)
            (is_nested(text, text_size) && contains_code(text, text_size, "NOPERM"));
 }
 
+bool pawl__redis_error_hides_key(const char *text, size_t text_size)
+{
+    return pawl__redis_error_is_denial(text, text_size) && contains(text, text_size, "key");
+}
+
 static const struct rule *find_rule(const char *text, size_t size)
 {
     if (pawl__redis_error_is_denial(text, size)) {

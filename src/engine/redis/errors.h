@@ -32,4 +32,7 @@ bool pawl__redis_error_is(const char *text, size_t text_size, const char *code);
 /* Was it refused by the server's access list, as a command of its own or inside a script? */
 bool pawl__redis_error_is_denial(const char *text, size_t text_size);
 
+/* The same, and it is a key that the user may not see, not a command that it may not run. */
+bool pawl__redis_error_hides_key(const char *text, size_t text_size);
+
 #endif

@@ -26,6 +26,41 @@ pawl_status pawl__examination_tell(const struct pawl__examination *examination,
     return whole ? PAWL_OK : pawl__fail(PAWL_NO_MEMORY, "no memory for what was found");
 }
 
+/* ===== Refusals ===== */
+
+pawl_status pawl__examination_tell_loading(const struct pawl__examination *examination)
+{
+    return pawl__examination_tell(examination, PAWL_UNFIT, "loading",
+        pawl__format("it is loading its data, and what it answers may change"),
+        pawl__format("wait until it has finished"));
+}
+
+static pawl_status tell_busy(const struct pawl__examination *examination)
+{
+    return pawl__examination_tell(examination, PAWL_UNFIT, "busy",
+        pawl__format("it is busy with somebody's script, and answers nobody until that ends"),
+        pawl__format("%s SCRIPT KILL (a script that has written can only be waited for, or ended "
+                     "with the server)",
+            examination->console->config->redis_cli));
+}
+
+pawl_status pawl__examination_refused(const struct pawl__examination *examination,
+    const struct pawl__resp_node *reply, const char *what, const char *rights)
+{
+    const struct pawl__resp_reader *reader = &examination->console->link.reader;
+    const bool loading = pawl__resp_error_is(reader, reply, "LOADING");
+    const bool told = pawl__info_is(pawl__examination_info(examination, "loading"), "1");
+    pawl_status status = PAWL_OK;
+    if (pawl__resp_error_is(reader, reply, "BUSY")) {
+        status = tell_busy(examination);
+    } else if (loading && !told) {
+        status = pawl__examination_tell_loading(examination);
+    } else if (!loading) {
+        status = pawl__console_fail(examination->console, reply, what, rights);
+    }
+    return status == PAWL_OK ? PAWL_BUSY : status;
+}
+
 /* ===== Asking ===== */
 
 static pawl_status ask_info(struct pawl__examination *examination)
@@ -44,7 +79,7 @@ static pawl_status ask_info(struct pawl__examination *examination)
     }
     if (reply->type != PAWL__RESP_TEXT || reply->text_size == 0) {
         return pawl__resp_is_error(reply)
-                   ? pawl__console_fail(console, reply, "ask for INFO", "+info")
+                   ? pawl__examination_refused(examination, reply, "ask for INFO", "+info")
                    : pawl__fail(PAWL_PROTOCOL, "%s answers INFO as no Redis server does",
                          console->config->peer);
     }
@@ -84,6 +119,9 @@ pawl_status pawl__redis_examine(
     struct pawl__examination examination = {.console = console, .each = each, .arg = arg};
     pawl_status status = ask_info(&examination);
     if (status == PAWL_OK) {
+        status = pawl__console_choose(console);
+    }
+    if (status == PAWL_OK) {
         status = ask_settings(&examination);
     }
     if (status == PAWL_OK) {
@@ -96,5 +134,5 @@ pawl_status pawl__redis_examine(
         status = pawl__examine_pace(&examination);
     }
     pawl__free(examination.info);
-    return status;
+    return status == PAWL_BUSY ? PAWL_OK : status;
 }

@@ -7,7 +7,8 @@
  *   examine_access.c  rights, and who else may come in
  *   examine_pace.c    the clock and the time that answers take
  *
- * One thread. After the first failure nothing more is asked. */
+ * One thread, on a console that was reached; the database is chosen here. After the first failure
+ * nothing more is asked. */
 #ifndef PAWL_ENGINE_REDIS_EXAMINE_H
 #define PAWL_ENGINE_REDIS_EXAMINE_H
 
@@ -47,6 +48,13 @@ pawl_status pawl__redis_examine(
 /* Tell a finding. Takes both texts, from pawl__format(); `remedy` NULL: none is needed. */
 pawl_status pawl__examination_tell(const struct pawl__examination *examination,
     pawl_verdict verdict, const char *topic, char *sentence, char *remedy);
+
+/* An error reply that ends the examination. PAWL_BUSY: the server answers nothing for the time
+ * being, which has been told as a finding; else why the examination failed. */
+pawl_status pawl__examination_refused(const struct pawl__examination *examination,
+    const struct pawl__resp_node *reply, const char *what, const char *rights);
+
+pawl_status pawl__examination_tell_loading(const struct pawl__examination *examination);
 
 static inline struct pawl__info_value pawl__examination_info(
     const struct pawl__examination *examination, const char *field)

@@ -31,6 +31,17 @@ enum {
     "+zrangebyscore +scan +publish +subscribe +unsubscribe +psubscribe '+pubsub|numsub' "          \
     "'+config|get'"
 
+/* For a user with rights for some names only: all that the kinds keep beside a name, which nobody
+ * guesses. Who may use every key or channel must not be given a pattern: the server refuses that.
+ */
+#define KEYS_OF_NAME                                                                \
+    " '~NAME*' '~redisson_lock_token:{NAME*' '~redisson_lock_queue:{NAME*' "        \
+    "'~redisson_lock_timeout:{NAME*' '~{NAME*:rwlock_timeout:*' '~{NAME*:timeout' " \
+    "'~pawl_asked:{NAME*' '~pawl_seen:*'"
+#define CHANNELS_OF_NAME                                                                 \
+    " '&redisson_lock__channel:{NAME*' '&redisson_rwlock:{NAME*' '&redisson_sc:{NAME*' " \
+    "'&redisson_countdownlatch__channel__{NAME*'"
+
 /* What rights are for, as the script names it. */
 struct use {
     const char *name;
@@ -65,7 +76,8 @@ struct rights {
     struct text missing; /* "HSET, PTTL (needed for every lock), SCAN (needed for listing)" */
     struct text words;   /* " +hset +pttl +scan" */
     pawl_verdict verdict;
-    bool limited; /* to some names */
+    bool keys_limited; /* to some names */
+    bool channels_limited;
 };
 
 static void add(struct text *text, const char *bytes, size_t size)
@@ -134,11 +146,23 @@ static bool is_client_key(const struct use *use, struct pawl__redis_text command
            (strcmp(use->name, "list") == 0 && equals(command, "HMGET"));
 }
 
+static bool is_limited(const struct rights *rights)
+{
+    return rights->keys_limited || rights->channels_limited;
+}
+
+static void note_limited(struct rights *rights, struct pawl__redis_text command)
+{
+    const bool channel = equals(command, "PUBLISH") || equals(command, "SUBSCRIBE");
+    rights->channels_limited = rights->channels_limited || channel;
+    rights->keys_limited = rights->keys_limited || !channel;
+}
+
 /* The channels of a kind: they are a missing right unless names are limited anyway. */
 static bool is_channel(
     const struct rights *rights, const struct use *use, struct pawl__redis_text command)
 {
-    return use->channels != NULL && !rights->limited && equals(command, "PUBLISH");
+    return use->channels != NULL && !is_limited(rights) && equals(command, "PUBLISH");
 }
 
 static void add_pattern(struct text *words, const char *sign, const char *pattern)
@@ -165,7 +189,7 @@ static void judge_use(struct rights *rights, const struct pawl__resp_reader *rea
         const bool by_name = equals(part_of(text, item->text_size, 2), "name");
         const bool channel = by_name && is_channel(rights, use, command);
         if (by_name && !channel && !is_client_key(use, command)) {
-            rights->limited = true;
+            note_limited(rights, command);
             continue;
         }
         add_missing(rights, command, !any);
@@ -192,23 +216,52 @@ static void judge_use(struct rights *rights, const struct pawl__resp_reader *rea
 
 /* ===== Telling ===== */
 
+static pawl_status tell_missing(
+    const struct pawl__examination *examination, const struct rights *rights)
+{
+    const struct pawl__redis_config *config = examination->console->config;
+    const bool limited = is_limited(rights);
+    return pawl__examination_tell(examination, rights->verdict, "rights",
+        pawl__format("user '%s' may not run %s%s", config->shown_user, rights->missing.bytes,
+            limited ? "; and it may use some names only, which cannot be asked for" : ""),
+        pawl__format("%s%s%s%s%s -- or, for a user with all that pawl needs: " ENOUGH,
+            config->grant, rights->words.bytes, rights->keys_limited ? KEYS_OF_NAME : "",
+            rights->channels_limited ? CHANNELS_OF_NAME : "",
+            limited ? " -- where NAME is what the names begin with" : "", config->redis_cli,
+            (long long)config->db));
+}
+
+/* Which names are the user's cannot be asked, so neither can whether it has all that belongs to
+ * them. */
+static pawl_status tell_limited(
+    const struct pawl__examination *examination, const struct rights *rights)
+{
+    const struct pawl__redis_config *config = examination->console->config;
+    return pawl__examination_tell(examination, PAWL_FIT, "rights",
+        pawl__format("user '%s' may run all that pawl does, but on some names only, which cannot "
+                     "be asked for; all kinds on names that begin with NAME need: %s%s%s",
+            config->shown_user, config->grant, rights->keys_limited ? KEYS_OF_NAME : "",
+            rights->channels_limited ? CHANNELS_OF_NAME : ""),
+        NULL);
+}
+
 static pawl_status tell_rights(
     const struct pawl__examination *examination, const struct rights *rights)
 {
     const struct pawl__redis_config *config = examination->console->config;
     if (rights->verdict != PAWL_FIT) {
-        return pawl__examination_tell(examination, rights->verdict, "rights",
-            pawl__format("user '%s' may not run %s", config->shown_user, rights->missing.bytes),
-            pawl__format("%s%s -- or, for a user with all that pawl needs: " ENOUGH, config->grant,
-                rights->words.bytes, config->redis_cli, (long long)config->db));
+        return tell_missing(examination, rights);
     }
-    const char *where = rights->limited ? "some names" : "every name";
+    if (is_limited(rights)) {
+        return tell_limited(examination, rights);
+    }
     return pawl__examination_tell(examination, PAWL_FIT, "rights",
         config->user == NULL
-            ? pawl__format("user '%s' may do all that pawl does, on %s; for a user with no more "
-                           "than that: " ENOUGH,
-                  config->shown_user, where, config->redis_cli, (long long)config->db)
-            : pawl__format("user '%s' may do all that pawl does, on %s", config->shown_user, where),
+            ? pawl__format("user '%s' may do all that pawl does, on every name; for a user with "
+                           "no more than that: " ENOUGH,
+                  config->shown_user, config->redis_cli, (long long)config->db)
+            : pawl__format(
+                  "user '%s' may do all that pawl does, on every name", config->shown_user),
         NULL);
 }
 
@@ -265,7 +318,8 @@ static pawl_status examine_rights(const struct pawl__examination *examination)
     if (pawl__resp_is_error(reply)) {
         return pawl__redis_error_is_denial(pawl__resp_text(reader, reply), reply->text_size)
                    ? no_scripts(examination)
-                   : pawl__console_fail(console, reply, "ask for the user's rights", "+eval");
+                   : pawl__examination_refused(
+                         examination, reply, "ask for the user's rights", "+eval");
     }
     for (size_t i = 0; i < USE_COUNT; i++) {
         judge_use(&rights, reader, reply, &uses[i]);

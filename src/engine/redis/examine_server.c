@@ -119,9 +119,7 @@ static pawl_status examine_loading(const struct pawl__examination *examination)
     const struct pawl__info_value failover =
         pawl__examination_info(examination, "master_failover_state");
     if (loading) {
-        return tell(examination, PAWL_UNFIT, "loading",
-            pawl__format("it is loading its data, and what it answers may change"),
-            pawl__format("wait until it has finished"));
+        return pawl__examination_tell_loading(examination);
     }
     if (failover.text != NULL && !pawl__info_is(failover, "no-failover")) {
         return tell(examination, PAWL_UNFIT, "loading",

@@ -23,11 +23,6 @@ enum {
     DIGITS_MAX = 18,
 };
 
-/* All that look.lua calls, whatever the key turns out to be. */
-#define LOOK_RIGHTS                                                                             \
-    "+evalsha +eval +time +pttl +get +getrange +hlen +hget +hkeys +hscan +llen +zcard +zcount " \
-    "+zrangebyscore '+pubsub|numsub'"
-
 void pawl__holders_init(struct pawl__holders *holders, struct pawl__console *console)
 {
     *holders = (struct pawl__holders){.console = console};
@@ -190,8 +185,9 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
     if (reply->type != PAWL__RESP_ARRAY || what == NULL) {
         return strange(holders);
     }
-    if (pawl__resp_text_equals(reader, what, "other")) {
-        *kind_out = PAWL__KEY_OTHER;
+    const bool veiled = pawl__resp_text_equals(reader, what, "veiled");
+    if (veiled || pawl__resp_text_equals(reader, what, "other")) {
+        *kind_out = veiled ? PAWL__KEY_VEILED : PAWL__KEY_OTHER;
         return PAWL_OK;
     }
     pawl_entry lock;
@@ -219,12 +215,6 @@ static pawl_status take_look(struct pawl__holders *holders, const struct pawl__r
     return take_holders(holders, reply, &lock, shared);
 }
 
-/* Is it this one key that the user may not see? */
-static bool hides_key(const char *text, size_t size)
-{
-    return pawl__redis_error_is_denial(text, size) && memmem(text, size, "key", 3) != NULL;
-}
-
 static pawl_status take_error(struct pawl__holders *holders, const struct pawl__resp_node *reply,
     enum pawl__key_kind *kind_out)
 {
@@ -234,11 +224,11 @@ static pawl_status take_error(struct pawl__holders *holders, const struct pawl__
         holders->loaded = false;
         return PAWL_OK; /* it stays unasked */
     }
-    if (hides_key(text, reply->text_size)) {
+    if (pawl__redis_error_hides_key(text, reply->text_size)) {
         *kind_out = PAWL__KEY_HIDDEN;
         return PAWL_OK;
     }
-    return pawl__console_fail(console, reply, "look at locks", LOOK_RIGHTS);
+    return pawl__console_fail(console, reply, "look at locks", PAWL__LOOK_RIGHTS);
 }
 
 /* One flight for all names that have not been answered yet. */

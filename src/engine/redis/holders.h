@@ -19,7 +19,13 @@ enum pawl__key_kind {
     PAWL__KEY_LOCK,
     PAWL__KEY_OTHER,  /* somebody's data */
     PAWL__KEY_HIDDEN, /* the user may not see it */
+    PAWL__KEY_VEILED, /* a number, and the user may not see its permits, if it is a semaphore */
 };
+
+/* All that look.lua calls, whatever the key turns out to be. */
+#define PAWL__LOOK_RIGHTS                                                                       \
+    "+evalsha +eval +time +pttl +get +getrange +hlen +hget +hkeys +hscan +llen +zcard +zcount " \
+    "+zrangebyscore '+pubsub|numsub'"
 
 struct pawl__holders {
     struct pawl__console *console;

@@ -9,8 +9,8 @@
 #include "base/map.h"
 #include "engine/redis/errors.h"
 #include "engine/redis/lua_scripts.h"
+#include "engine/redis/rights.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PAGE_COUNT "500" /* keys that the server looks at for one page */
@@ -47,8 +47,12 @@ static pawl_status page_failed(const struct walk *walk, const struct pawl__resp_
 {
     const struct pawl__console *console = walk->console;
     if (pawl__resp_is_error(reply)) {
-        return pawl__console_fail(
-            console, reply, "list its keys", "+scan +eval +getrange +pttl +zcard");
+        const char *text = pawl__resp_text(&console->link.reader, reply);
+        return pawl__redis_error_hides_key(text, reply->text_size)
+                   ? pawl__console_fail(
+                         console, reply, "see which numbers are semaphores", "'~*:timeout'")
+                   : pawl__console_fail(
+                         console, reply, "list its keys", "+scan " PAWL__LOOK_RIGHTS);
     }
     return pawl__fail(
         PAWL_PROTOCOL, "%s answers SCAN as no Redis server does", console->config->peer);
@@ -156,6 +160,9 @@ static pawl_status tell(struct walk *walk, const struct pawl__redis_text *names,
     for (size_t i = 0; i < name_count; i++) {
         if (kinds[i] == PAWL__KEY_LOCK) {
             remember(walk, names[i]);
+        } else if (kinds[i] == PAWL__KEY_VEILED) {
+            return pawl__redis_look_result(
+                kinds[i], names[i].bytes, names[i].size, walk->console->config->grant);
         }
     }
     for (size_t i = 0; i < walk->holders.entry_count && !walk->enough; i++) {
@@ -258,21 +265,24 @@ pawl_status pawl__redis_look(struct pawl__console *console, const char *name, si
     return status;
 }
 
-/* The line that lets the user see a key, if its name can stand for a pattern as it is. */
-static pawl_status hidden(const char *name, size_t name_size, const char *shown, const char *grant)
+static pawl_status hidden(struct pawl__redis_text name, const char *shown, const char *grant)
 {
-    char pattern[SHOWN_SIZE + 1];
-    char word[4 * SHOWN_SIZE];
-    const bool as_it_is = name_size == strlen(shown) && memcmp(name, shown, name_size) == 0 &&
-                          strpbrk(shown, "*?[]^\\") == NULL;
-    if (!as_it_is) {
-        return pawl__fail(PAWL_DENIED,
-            "the user may not see the key '%s'; add a pattern for it with: %s '~PATTERN'", shown,
-            grant);
-    }
-    snprintf(pattern, sizeof pattern, "~%s", shown);
+    char word[PAWL__RIGHTS_WORD_SIZE];
     return pawl__fail(PAWL_DENIED, "the user may not see the key '%s'; add the right with: %s %s",
-        shown, grant, pawl__shell_word(pattern, word, sizeof word));
+        shown, grant, pawl__rights_key(name, word));
+}
+
+static pawl_status veiled(struct pawl__redis_text name, const char *shown, const char *grant)
+{
+    char key[PAWL__COMPOSED_SIZE_MAX];
+    char shown_key[SHOWN_SIZE];
+    char word[PAWL__RIGHTS_WORD_SIZE];
+    const struct pawl__redis_text leases = pawl__redis_compose_leases(key, name.bytes, name.size);
+    return pawl__fail(PAWL_DENIED,
+        "'%s' is a number, and the user may not see the key '%s', which has the permits that are "
+        "out if it is a semaphore; add the right with: %s %s",
+        shown, pawl__printable(leases.bytes, leases.size, shown_key, sizeof shown_key), grant,
+        pawl__rights_key(leases, word));
 }
 
 pawl_status pawl__redis_look_result(
@@ -287,7 +297,9 @@ pawl_status pawl__redis_look_result(
     case PAWL__KEY_OTHER:
         return pawl__fail(PAWL_REFUSED, "the key '%s' exists and is not a lock", shown);
     case PAWL__KEY_HIDDEN:
-        return hidden(name, name_size, shown, grant);
+        return hidden((struct pawl__redis_text){name, name_size}, shown, grant);
+    case PAWL__KEY_VEILED:
+        return veiled((struct pawl__redis_text){name, name_size}, shown, grant);
     case PAWL__KEY_UNASKED:
         break;
     }

@@ -207,14 +207,14 @@ static pawl_status tell_refusal(pawl_finding_callback each, void *arg)
 pawl_status pawl__looking_examine(
     struct pawl__looking *looking, pawl_finding_callback each, void *arg)
 {
-    struct pawl__console *console = NULL;
-    pawl_status status = open_console(looking, &console);
+    struct pawl__console console;
+    pawl_status status = pawl__console_reach(&console, looking->config);
     if (status == PAWL_REFUSED) {
         return tell_refusal(each, arg);
     }
     if (status == PAWL_OK) {
-        status = pawl__redis_examine(console, each, arg);
-        free_console(console);
+        status = pawl__redis_examine(&console, each, arg);
+        pawl__console_close(&console);
     }
     return status;
 }

@@ -8,14 +8,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    TEXT_SIZE = 720,                /* of the sentence */
-    SHOWN_SIZE = 64,                /* of a key in it */
-    WORD_SIZE = 4 * SHOWN_SIZE + 8, /* of the same for a shell */
+    TEXT_SIZE = 720, /* of the sentence */
+    SHOWN_SIZE = 64, /* of a key in it */
 };
 
 /* What rights can be about, as the script says it, and how the access list names it. */
@@ -75,12 +75,24 @@ static const char *pattern_of(const struct subject *subject, char out[SHOWN_SIZE
     return out;
 }
 
-static void add_pattern(struct sentence *sentence, const struct subject *subject)
+static const char *word_of(const struct subject *subject, char out[PAWL__RIGHTS_WORD_SIZE])
 {
     char pattern[SHOWN_SIZE];
-    char word[WORD_SIZE];
+    static_assert(PAWL__RIGHTS_WORD_SIZE >= 4 * SHOWN_SIZE + 8, "each byte may be quoted");
+    return pawl__shell_word(pattern_of(subject, pattern), out, PAWL__RIGHTS_WORD_SIZE);
+}
+
+const char *pawl__rights_key(struct pawl__redis_text key, char out[PAWL__RIGHTS_WORD_SIZE])
+{
+    const struct subject subject = {.sign = '~', .name = key, .tail = ""};
+    return word_of(&subject, out);
+}
+
+static void add_pattern(struct sentence *sentence, const struct subject *subject)
+{
+    char word[PAWL__RIGHTS_WORD_SIZE];
     add(sentence, " ", 1);
-    add_text(sentence, pawl__shell_word(pattern_of(subject, pattern), word, sizeof word));
+    add_text(sentence, word_of(subject, word));
 }
 
 /* The command of an item if it is about this subject; size 0 otherwise. */

@@ -7,6 +7,11 @@
 #include "engine/redis/place.h"
 #include "engine/redis/resp.h"
 
+enum { PAWL__RIGHTS_WORD_SIZE = 264 };
+
+/* The word, for a shell, that grants a key: a pattern for it. */
+const char *pawl__rights_key(struct pawl__redis_text key, char out[PAWL__RIGHTS_WORD_SIZE]);
+
 /* Does the reply name anything at all? */
 bool pawl__rights_any_missing(const struct pawl__resp_node *reply);
 

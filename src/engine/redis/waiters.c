@@ -6,9 +6,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/redis/errors.h"
 #include "engine/redis/holders.h"
 #include "engine/redis/lua_scripts.h"
+#include "engine/redis/rights.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Keep them: the reply is gone with the next question. */
@@ -67,6 +70,21 @@ static pawl_status keep_and_tell(struct pawl__console *console, const struct paw
     return status;
 }
 
+static pawl_status not_told(struct pawl__console *console, const struct pawl__resp_node *reply,
+    const char *queue, const char *timeouts)
+{
+    char words[2][PAWL__RIGHTS_WORD_SIZE];
+    char rights[2 * PAWL__RIGHTS_WORD_SIZE];
+    const char *text = pawl__resp_text(&console->link.reader, reply);
+    if (!pawl__redis_error_hides_key(text, reply->text_size)) {
+        return pawl__console_fail(console, reply, "look at a queue", "+eval +time +lrange +zscore");
+    }
+    snprintf(rights, sizeof rights, "%s %s",
+        pawl__rights_key((struct pawl__redis_text){queue, strlen(queue)}, words[0]),
+        pawl__rights_key((struct pawl__redis_text){timeouts, strlen(timeouts)}, words[1]));
+    return pawl__console_fail(console, reply, "look at a queue", rights);
+}
+
 pawl_status pawl__redis_waiters(struct pawl__console *console, const char *name, size_t name_size,
     pawl_waiter_callback each, void *arg)
 {
@@ -82,6 +100,5 @@ pawl_status pawl__redis_waiters(struct pawl__console *console, const char *name,
         return status;
     }
     return reply->type == PAWL__RESP_ARRAY ? keep_and_tell(console, reply, each, arg)
-                                           : pawl__console_fail(console, reply, "look at a queue",
-                                                 "+eval +time +lrange +zscore");
+                                           : not_told(console, reply, queue, timeouts);
 }

@@ -5,11 +5,12 @@
 -- KEYS   1 the key
 -- ARGV   1 the token counter, 2 the channel of a mutex, 3 the channel of a read/write lock, if the
 --        key is one, 4 the queue of a fair lock
--- Result an array: what it is (free, mutex, fair, read, write, plain, semaphore, other; fair:
---        somebody waits in its queue, whether it is held or not), and unless it is other: the TTL
---        in ms (-1: none, -2: free), the token counter ('0': none), how many clients wait (-1: not
---        to be known), and for each holder its owner string, its count, and how many ms are left
---        to it ('-1': no limit). Of a semaphore, instead of the TTL how many permits it has (below
+-- Result an array: what it is (free, mutex, fair, read, write, plain, semaphore, other, veiled;
+--        fair: somebody waits in its queue, whether it is held or not; veiled: a number whose
+--        permits the user may not see), and unless it is one of the last two: the TTL in ms (-1:
+--        none, -2: free), the token counter ('0': none), how many clients wait (-1: not to be
+--        known), and for each holder its owner string, its count, and how many ms are left to it
+--        ('-1': no limit). Of a semaphore, instead of the TTL how many permits it has (below
 --        zero: more were taken away than it had) and instead of the counter how many are out, and
 --        for each permit that is out its id, '1', and how many ms are left of its lease
 --
@@ -19,10 +20,10 @@
 -- anything else is somebody's data: it may be large, so it is told by its first few bytes that it
 -- is no lock, and nothing of it is sent. Only the lock itself is a key of this script: a user who
 -- may not see the counter or count the subscribers still sees the lock. A fair lock that nobody
--- waits for cannot be told from a mutex. A reader's lease is that of the keys of its holds, of
--- which Redisson makes several: the greatest counts, and of many the first few are looked at. Who
--- may not see them is told of the lock's own TTL. Without any its lease is over, and nobody has
--- noticed.
+-- waits for cannot be told from a mutex; nor can one whose queue the user may not see, so that
+-- nobody waits is not said then. A reader's lease is that of the keys of its holds, of which
+-- Redisson makes several: the greatest counts, and of many the first few are looked at. Who may not
+-- see them is told of the lock's own TTL. Without any its lease is over, and nobody has noticed.
 local key = KEYS[1]
 local base = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
 local function reader(owner, count, ttl)
@@ -41,7 +42,9 @@ local function semaphore(count)
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     local over = redis.pcall('ZCOUNT', base .. ':timeout', 0, string.format('%.0f', now))
     if type(over) ~= 'number' then
-        return nil
+        local err = over['err']
+        local denied = not string.find(err, 'WRONGTYPE', 1, true) and over
+        return denied and string.find(err, 'key', 1, true) and {'veiled'} or denied
     end
     local out = redis.call('ZRANGEBYSCORE', base .. ':timeout', string.format('(%.0f', now), '+inf',
         'WITHSCORES', 'LIMIT', 0, 64)
@@ -87,6 +90,8 @@ local waiters = type(heard) == 'table' and heard[2] or -1
 local queued = size <= 1 and redis.pcall('LLEN', ARGV[4])
 if type(queued) == 'number' and queued > 0 then
     what, waiters = 'fair', queued
+elseif type(queued) == 'table' and waiters == 0 then
+    waiters = string.find(queued['err'], 'WRONGTYPE', 1, true) and 0 or -1
 end
 local ttl = redis.call('PTTL', key)
 local answer = {what, ttl, type(token) == 'string' and token or '0', waiters}

@@ -9,7 +9,8 @@
 -- Why so: most strings of a server are somebody's data, so they are looked at where they are, and
 -- neither their names nor what they say is sent. A lock says who holds it, and has a TTL. A
 -- semaphore is a number beside which there is a list of permits that are out. What the user may not
--- read is passed over.
+-- read is passed over; but of a number that may be read while its list may not nobody can say that
+-- it is no semaphore, unless it is one of our own keys.
 local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TYPE', 'string')
 local found = {}
 for i = 1, #page[2] do
@@ -24,6 +25,12 @@ for i = 1, #page[2] do
         local out = redis.pcall('ZCARD', base .. ':timeout')
         if type(out) == 'number' and out > 0 then
             found[#found + 1] = key
+        elseif type(out) == 'table' and not string.find(out['err'], 'WRONGTYPE', 1, true) then
+            local prefix = string.match(key, '^[%l_]+:')
+            if prefix ~= 'redisson_lock_token:' and prefix ~= 'pawl_seen:' and
+                prefix ~= 'pawl_asked:' then
+                return out
+            end
         end
     end
 end
