@@ -28,9 +28,10 @@ enum {
     LEAVE_US = 5 * US_PER_S,     /* for the keeper to release and end */
     REAP_US = 20 * US_PER_MS,    /* for it to end when it has released */
     INTERRUPT_US = 1 * US_PER_S, /* the same when the user wants to be gone */
-    TIDY_US = 100 * US_PER_MS,   /* the same when the lock was not had: for servers that answer; the
-                                    others it may tell when we are gone */
-    LAST_WORDS_MS = 2000,        /* for somebody to read them */
+    QUIT_US = 300 * US_PER_MS,   /* the same before the lock was had, */
+    TIDY_US = 100 * US_PER_MS, /* or when it was not to be had: for servers that answer; the others
+                                  it may tell when we are gone */
+    LAST_WORDS_MS = 2000,      /* for somebody to read them */
     HOLD_SLACK_US = 50 * US_PER_MS,
     HOLD_SLACK_PARTS = 50,
 };
@@ -51,10 +52,13 @@ static const char *what(const struct run_front *front, char shown[WHAT_SIZE])
 /* Let the keeper release, or stop waiting, and end; the exit status is known. */
 void run_front_leave(struct run_front *front, int result)
 {
+    const bool had = front->state != RUN_WAITING && front->state != RUN_PAUSING;
     run_line_clear(front);
     front->result = result;
     front->state = RUN_LEAVING;
-    front->leave_us = run_now_us() + (front->death_signal != 0 ? INTERRUPT_US : LEAVE_US);
+    front->leave_us = run_now_us() + (front->death_signal == 0 ? LEAVE_US
+                                         : had                 ? INTERRUPT_US
+                                                               : QUIT_US);
     run_link_say(front->link.front_fd, RUN_DONE, NULL);
 }
 

@@ -176,7 +176,7 @@ static int64_t count_permits(struct run_grip *grip)
 
 /* The first run begins the semaphore. Another number of permits would let more or fewer run than
  * this one was told. */
-static pawl_status set_permits(struct run_grip *grip)
+static pawl_status set_permits(struct run_grip *grip, char why[RUN_TEXT_SIZE])
 {
     const int64_t wanted = grip->options->permits;
     bool set = false;
@@ -192,31 +192,67 @@ static pawl_status set_permits(struct run_grip *grip)
         return status;
     }
     char name[CLI_QUOTE_SIZE];
-    snprintf(grip->why, sizeof grip->why,
+    snprintf(why, RUN_TEXT_SIZE,
         "the semaphore '%s' has %" PRId64 " permits and not %" PRId64
         "; give --kind semaphore:%" PRId64 " if it is a semaphore at all, or else another name",
         cli_quote(grip->options->name, name), found, wanted, found);
     return PAWL_INVALID;
 }
 
-/* A server that is still loading cannot say how many there are, nor give one. */
-static pawl_status count(struct run_grip *grip)
+/* Maybe on a thread of its own; `counted` does not change meanwhile. */
+static void *count(void *arg)
 {
-    grip->why[0] = '\0';
-    const pawl_status status = set_permits(grip);
-    grip->counted = status == PAWL_OK;
-    if (status != PAWL_OK && grip->why[0] == '\0') {
-        snprintf(grip->why, sizeof grip->why, "%s", pawl_last_error());
+    struct run_grip *grip = arg;
+    struct run_count *count = &grip->count;
+    char why[RUN_TEXT_SIZE] = "";
+    const pawl_status status =
+        grip->counted ? pawl_semaphore_set(grip->semaphore, grip->options->permits, NULL)
+                      : set_permits(grip, why);
+    if (status != PAWL_OK && why[0] == '\0') {
+        snprintf(why, sizeof why, "%s", pawl_last_error());
     }
+    pthread_mutex_lock(&count->mutex);
+    count->status = status;
+    snprintf(count->why, sizeof count->why, "%s", why);
+    count->asked = false;
+    pthread_cond_signal(&count->answer);
+    pthread_mutex_unlock(&count->mutex);
+    return NULL;
+}
+
+/* Without a thread it is asked the next time. */
+void run_grip_remind(struct run_grip *grip)
+{
+    pthread_t thread;
+    pthread_mutex_lock(&grip->count.mutex);
+    if (!grip->count.asked && pthread_create(&thread, NULL, count, grip) == 0) {
+        pthread_detach(thread);
+        grip->count.asked = true;
+    }
+    pthread_mutex_unlock(&grip->count.mutex);
+}
+
+/* A server that is still loading cannot say how many there are, nor give one. */
+pawl_status run_grip_counted(struct run_grip *grip)
+{
+    if (grip->counted) {
+        return PAWL_OK;
+    }
+    pthread_mutex_lock(&grip->count.mutex);
+    const pawl_status status = grip->count.status;
+    snprintf(grip->why, sizeof grip->why, "%s", grip->count.why);
+    pthread_mutex_unlock(&grip->count.mutex);
+    grip->counted = status == PAWL_OK;
     return status;
 }
 
-pawl_status run_grip_remind(struct run_grip *grip)
+static void await_count(struct run_grip *grip)
 {
-    if (!grip->counted) {
-        return count(grip);
+    pthread_mutex_lock(&grip->count.mutex);
+    while (grip->count.asked) {
+        pthread_cond_wait(&grip->count.answer, &grip->count.mutex);
     }
-    return pawl_semaphore_set(grip->semaphore, grip->options->permits, NULL);
+    pthread_mutex_unlock(&grip->count.mutex);
 }
 
 static pawl_status open_semaphore(struct run_grip *grip)
@@ -258,6 +294,9 @@ pawl_status run_grip_open(
     grip->options = options;
     grip->link = link;
     grip->wake_fd = -1;
+    grip->count.status = PAWL_UNAVAILABLE; /* nobody has asked */
+    pthread_mutex_init(&grip->count.mutex, NULL);
+    pthread_cond_init(&grip->count.answer, NULL);
     return options->server_count > 0 ? start_quorum(grip) : open_single(grip);
 }
 
@@ -283,8 +322,10 @@ void run_grip_tell_absent(const struct run_grip *grip)
 pawl_status run_grip_try(struct run_grip *grip)
 {
     atomic_store(&grip->lost, false); /* that was another hold */
-    if (grip->semaphore != NULL && !grip->counted) {
-        const pawl_status counted = count(grip);
+    await_count(grip);                /* of a wait before a pause */
+    if (grip->semaphore != NULL && run_grip_counted(grip) != PAWL_OK) {
+        count(grip);
+        const pawl_status counted = run_grip_counted(grip);
         if (counted != PAWL_OK) {
             return counted;
         }
@@ -306,20 +347,6 @@ pawl_status run_grip_start(struct run_grip *grip, int64_t wait_ms)
             : pawl_lock_acquire_async(grip->lock, wait_ms, on_answer, grip);
     if (status != PAWL_OK) {
         snprintf(grip->why, sizeof grip->why, "%s", pawl_last_error());
-    }
-    return status;
-}
-
-/* A permit may come before it is known how many there are. */
-pawl_status run_grip_answer(struct run_grip *grip)
-{
-    if (grip->answer != PAWL_OK || grip->semaphore == NULL || grip->counted) {
-        return grip->answer;
-    }
-    const pawl_status status = count(grip);
-    if (status != PAWL_OK) {
-        const pawl_status released = pawl_permit_release(grip->semaphore, &grip->permit, 1);
-        (void)released; /* closing tries once more */
     }
     return status;
 }
@@ -393,6 +420,7 @@ void run_grip_close(struct run_grip *grip)
         pawl_lock_close(grip->lock);
     }
     run_asking_end(grip->asking);
+    await_count(grip);
     for (size_t i = 0; i < grip->client_count; i++) {
         pawl_client_close(grip->clients[i]);
     }

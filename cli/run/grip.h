@@ -11,6 +11,18 @@
 #include "run/link.h"
 #include "run/run.h"
 
+#include <pthread.h>
+
+/* Asking how many permits there are. The library waits for the answer, so a thread of its own does,
+ * and a server that hangs does not keep us from ending in time. Guarded by the mutex. */
+struct run_count {
+    pthread_mutex_t mutex;
+    pthread_cond_t answer;
+    bool asked;         /* a thread is with it */
+    pawl_status status; /* of the last answer, and the reason */
+    char why[RUN_TEXT_SIZE];
+};
+
 struct run_grip {
     const struct run_options *options;
     const struct run_link *link;
@@ -21,11 +33,12 @@ struct run_grip {
     pawl_lock *lock;             /* or */
     pawl_semaphore *semaphore;   /* and, while it is held, */
     pawl_permit permit;
+    struct run_count count;
     bool counted;       /* the server has said that it has as many permits as we were told */
     bool in_files;      /* and not on a server */
     int wake_fd;        /* -1: the client has one */
     int64_t held_us;    /* when it was had */
-    pawl_status answer; /* of run_grip_start(), once `answered`: see run_grip_answer() */
+    pawl_status answer; /* of run_grip_start(), once `answered` */
     char why[RUN_TEXT_SIZE];
     atomic_bool answered;
     int64_t lost_us; /* once `lost` */
@@ -45,12 +58,13 @@ pawl_status run_grip_try(struct run_grip *grip);
 void run_grip_tell_absent(const struct run_grip *grip);
 
 /* While a permit is waited for: a server that has lost its data has also lost how many permits
- * there are, and nobody would ever get one. Or it could not say so far. */
-pawl_status run_grip_remind(struct run_grip *grip);
+ * there are, and nobody would ever get one. Or it could not say so far. This does not wait; what
+ * has come of it is told by the other. A permit may come before that is PAWL_OK. */
+void run_grip_remind(struct run_grip *grip);
+pawl_status run_grip_counted(struct run_grip *grip);
 
 /* Wait for it in the background: `answered` tells the end, which comes also after a cancel. */
 pawl_status run_grip_start(struct run_grip *grip, int64_t wait_ms);
-pawl_status run_grip_answer(struct run_grip *grip);
 void run_grip_cancel(struct run_grip *grip);
 
 /* What to poll for reading; then dispatch. */

@@ -4,9 +4,9 @@
  *
  * It sleeps in one place, run_keeper_pump(), on what the front says and on the library's callbacks,
  * which are dispatched there: nothing to guard, and no thread of ours but those that meet several
- * servers at once (meet.h) or ask them who holds the lock (ask.h). It has its own process group and
- * lets go of the caller's descriptors, but for stderr: a pipe that the caller waits for must
- * not stay open because of us.
+ * servers at once (meet.h), ask them who holds the lock (ask.h), or ask how many permits there are
+ * (grip.h). It has its own process group and lets go of the caller's descriptors, but for stderr: a
+ * pipe that the caller waits for must not stay open because of us.
  *
  * Its process id is the one that others see as the holder's. Whoever ends that by a signal means
  * the job: the signal goes on to the front, which knows what to do. */
@@ -115,16 +115,22 @@ static void detach(struct run_link *link)
     close_others(link->keeper_fd + 1, INT32_MAX);
 }
 
-/* Nothing is held: say why and go. What a server may have granted is taken back, and if it hangs
- * nobody waits for that, so no reader of our stderr shall either. */
+/* What a server may have granted is taken back, and if it hangs nobody waits for that, so no reader
+ * of our stderr shall either. */
+static _Noreturn void leave(struct run_keeper *keeper)
+{
+    dup2(STDIN_FILENO, STDERR_FILENO);
+    run_grip_close(&keeper->grip);
+    _exit(0);
+}
+
+/* Nothing is held: say why and go. */
 static _Noreturn void fail(struct run_keeper *keeper, pawl_status status, const char *why)
 {
     struct run_message message = {.word = RUN_FAILED, .status = cli_exit_for(status, why)};
     snprintf(message.text, sizeof message.text, "%s", why);
     run_link_tell(keeper->link->keeper_fd, &message);
-    dup2(STDIN_FILENO, STDERR_FILENO);
-    run_grip_close(&keeper->grip);
-    _exit(0);
+    leave(keeper);
 }
 
 /* The kernel takes 20 ms to end a process that has an inotify watch, and the front does not wait
@@ -213,8 +219,7 @@ static void obtain(struct run_keeper *keeper)
             if (status == PAWL_OK) { /* before anybody is waited for */
                 run_grip_release(&keeper->grip);
             }
-            run_grip_close(&keeper->grip);
-            _exit(0);
+            leave(keeper);
         }
         if (keeper->pausing) {
             pause_keeping(keeper, status == PAWL_OK);

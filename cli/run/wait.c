@@ -300,6 +300,27 @@ static int64_t next_remind_us(const struct run_keeper *keeper)
     return run_now_us() + (keeper->grip.counted ? REMIND_US : COUNT_US);
 }
 
+/* May the server say how many permits there are when it is asked again? */
+static bool is_countable(const struct run_keeper *keeper, pawl_status counted)
+{
+    return counted == PAWL_OK || cli_passes(counted, keeper->grip.why);
+}
+
+/* A permit has come before it is known how many there are. If that stays so, closing gives it back;
+ * who does not want it any more is told that it is there, and gives it back. */
+static pawl_status await_count(struct run_keeper *keeper)
+{
+    struct run_grip *grip = &keeper->grip;
+    pawl_status status = run_grip_counted(grip);
+    while (status != PAWL_OK && is_countable(keeper, status) && !unwanted(keeper) &&
+           run_now_us() < keeper->wait_end_us) {
+        run_grip_remind(grip);
+        run_keeper_pump(keeper, run_min(run_now_us() + LATE_US, keeper->wait_end_us));
+        status = run_grip_counted(grip);
+    }
+    return unwanted(keeper) ? PAWL_OK : status;
+}
+
 /* Stay until the asynchronous acquire is answered; it is canceled if the front does not want it any
  * more. `trouble`: why the servers did not answer before, or "". */
 static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
@@ -330,10 +351,11 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
             trouble_us = is_watched(keeper) ? now_us + LOOK_SELDOM_US : RUN_NEVER;
         }
         if (!canceled && now_us >= remind_us) {
-            const pawl_status status = run_grip_remind(&keeper->grip);
-            if (!keeper->grip.counted && !cli_passes(status, keeper->grip.why)) {
-                return status; /* there are more or fewer; closing ends the wait */
+            const pawl_status counted = run_grip_counted(&keeper->grip);
+            if (!is_countable(keeper, counted)) {
+                return counted; /* there are more or fewer; closing ends the wait */
             }
+            run_grip_remind(&keeper->grip);
             remind_us = next_remind_us(keeper);
         }
         if (!canceled && now_us >= look_us) {
@@ -341,7 +363,8 @@ static pawl_status await_answer(struct run_keeper *keeper, const char *trouble)
             look_us = now_us + (looks++ < LOOKS_OFTEN ? LOOK_OFTEN_US : LOOK_SELDOM_US);
         }
     }
-    return run_grip_answer(&keeper->grip);
+    const bool granted = keeper->grip.answer == PAWL_OK;
+    return granted && keeper->options->permits > 0 ? await_count(keeper) : keeper->grip.answer;
 }
 
 static int64_t wait_left_ms(const struct run_keeper *keeper)

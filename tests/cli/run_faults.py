@@ -165,6 +165,53 @@ def who_interrupts_does_not_wait_for_a_server_that_is_stopped(scene):
     expect("could not be released" in run.said(), True, f"a sentence: {run.said()}")
 
 
+# ===== The server, while a permit is waited for =====
+
+def waiters_of_a_server_that_hangs(scene, limits):
+    """Runs that wait for a server which was loading its data and now hangs: of a permit, whose
+    number nobody has said yet, and of a mutex; each with its limit, and when it began."""
+    scene.restart_loading()
+    waiters = []
+    for limit in limits:
+        for kind in ("semaphore:2", "mutex"):
+            begun = boottime()
+            run = scene.run("-w", str(limit), "--kind", kind, "job", "--", "true")
+            waiters.append((kind, run, limit, begun))
+    for kind, run, _, _ in waiters:
+        until(lambda: "still loading" in run.said(), f"a sentence about the server ({kind})")
+    frozen = scene.freeze()
+    until(lambda: boottime() > frozen + 0.4, "all have asked it once more")
+    return waiters
+
+
+@case("redis")
+def the_time_of_a_wait_for_a_permit_is_kept_though_the_server_hangs(scene):
+    late = {"semaphore:2": [], "mutex": []}
+    waiting = waiters_of_a_server_that_hangs(scene, (2, 2.2, 2.4, 2.6, 2.8, 3))
+
+    def all_have_ended():
+        for waiter in [waiter for waiter in waiting if waiter[1].process.poll() is not None]:
+            kind, run, limit, begun = waiter
+            late[kind].append(round(boottime() - begun - limit, 2))
+            expect(run.status(), 69, f"exit status ({kind})")
+            waiting.remove(waiter)
+        return not waiting
+    until(all_have_ended, "all have ended")
+    expect(max(late["semaphore:2"]) < max(late["mutex"]) + 0.25, True, f"not late by {late}")
+
+
+@case("redis")
+def who_interrupts_does_not_wait_for_a_permit_of_a_server_that_hangs(scene):
+    scene.environment["PAWL_URL"] += "?timeout=4s"
+    took = {"semaphore:2": [], "mutex": []}
+    for kind, run, _, _ in waiters_of_a_server_that_hangs(scene, (20, 20, 20, 20)):
+        begun = boottime()
+        run.signal(signal.SIGINT)
+        expect(run.status(), 130, f"exit status ({kind})")
+        took[kind].append(round(boottime() - begun, 2))
+    expect(max(took["semaphore:2"] + took["mutex"]) < 0.7, True, f"soon, and not after {took}")
+
+
 # ===== Both, or the command =====
 
 @case("file", "redis")

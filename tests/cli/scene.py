@@ -225,6 +225,21 @@ class Scene:
         else:
             os.unlink(os.path.join(self.stage.directory, "locks", "job.lock"))
 
+    def restart_loading(self):
+        """Restart the server with so much data that it says for 20 s that it is still loading."""
+        self.redis("eval", "for i = 1, 20000 do redis.call('set', 'k' .. i, i) end", "0")
+        self.redis("save")
+        self.stage.server.send_signal(signal.SIGKILL)
+        self.stage.server.wait()
+        command = ["redis-server", "--port", "0", "--unixsocket", self.stage.socket, "--save", "",
+                   "--dir", self.stage.directory, "--key-load-delay", "1000",
+                   "--loading-process-events-interval-bytes", "1024"]
+        self.stage.server = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ping = ["redis-cli", "-s", self.stage.socket, "ping"]
+        until(lambda: b"LOADING" in subprocess.run(ping, capture_output=True).stdout,
+              "the server is loading")
+
     def freeze(self):
         self.stage.server.send_signal(signal.SIGSTOP)
         until(lambda: stat_of(self.stage.server.pid)[0] == "T", "the server is stopped")
