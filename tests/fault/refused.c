@@ -383,7 +383,7 @@ static void loading(void **state)
         }
     }
     assert_status_at(status, PAWL_REFUSED, "open", __FILE__, __LINE__);
-    check_sentence("loading", "try again");
+    check_sentence("loading", "can be used when");
     pthread_join(thread, NULL);
     assert_true(reloaded);
     ASSERT_OK(pawl_client_open(url_with("", LIMITS), NULL, &client));
