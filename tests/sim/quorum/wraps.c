@@ -41,6 +41,7 @@ int __wrap_pawl__fd_timerfd(void);
 void __wrap_pawl__fd_close(int fd);
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
 const struct pawl__engine *__wrap_pawl__engine_find(const char *scheme);
+pawl_status __wrap_pawl__engine_missing(const struct pawl__url *url);
 
 /* ===== Mutexes and conditions ===== */
 
@@ -333,4 +334,10 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 const struct pawl__engine *__wrap_pawl__engine_find(const char *scheme)
 {
     return strcmp(scheme, "sim") == 0 ? &qs_engine : NULL;
+}
+
+pawl_status __wrap_pawl__engine_missing(const struct pawl__url *url)
+{
+    (void)url;
+    return PAWL_UNSUPPORTED;
 }
