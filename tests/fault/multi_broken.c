@@ -57,12 +57,8 @@ static void lost_answer(void **state)
     (void)state;
     for (int waits = 0; waits < 2; waits++) {
         struct proxy *proxy = proxy_start_for(servers[0]);
-        pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
-        pawl_client *client = NULL;
+        pawl_client *client = open_at(proxy_url(proxy), TIMEOUT_MS);
         pawl_lock *members[FEW];
-        options.timeout_ms = TIMEOUT_MS;
-        ASSERT_OK(pawl_client_open(proxy_url(proxy), &options, &client));
-        cleanup_add(end_client, client);
         pawl_lock *multi = open_set(client, FEW, members);
         warm_up(multi);
         proxy_cut_reply_of(proxy, "EVALSHA", 1, PROXY_RST);

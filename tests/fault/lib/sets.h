@@ -46,14 +46,19 @@ static inline void end_lock(void *lock)
     pawl_lock_close(lock);
 }
 
-static inline pawl_client *open_patient(size_t server, int64_t timeout_ms)
+static inline pawl_client *open_at(const char *url, int64_t timeout_ms)
 {
     pawl_client_options options = PAWL_CLIENT_OPTIONS_INIT;
     pawl_client *client = NULL;
     options.timeout_ms = timeout_ms;
-    ASSERT_OK(pawl_client_open(server_url(servers[server]), &options, &client));
+    ASSERT_OK(pawl_client_open(url, &options, &client));
     cleanup_add(end_client, client);
     return client;
+}
+
+static inline pawl_client *open_patient(size_t server, int64_t timeout_ms)
+{
+    return open_at(server_url(servers[server]), timeout_ms);
 }
 
 static inline pawl_client *open_client(size_t server)
